@@ -1,0 +1,1 @@
+"""Pins: versions.toml becomes a Variant; knows nothing of networks, engines or the clock."""

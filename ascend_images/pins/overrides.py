@@ -1,0 +1,160 @@
+"""`--set key=value`: changes to one variant's pins from the command line, checked like the file itself."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from packaging.utils import canonicalize_name
+
+from ascend_images.errors import BadInput, unknown
+from ascend_images.pins.model import Source, Stack, VariantEntry
+from ascend_images.pins.validate import faults
+from ascend_images.pins.variant import TORCH_TRIO
+
+#: Keys that a variant's own table holds as well; an override sets them there, where they win.
+_VARIANT_KEYS = ("cann", "base_cann", "os", "python", "tag", "soc_version")
+_STACK_KEYS = ("repository", "workdir", "release")
+_TABLES = ("packages", "env", "install_env", "accept", "exclude", "no_dependencies", "sources")
+#: Sources whose tags begin with "v"; their versions are taken with or without it.
+_WITH_V = ("vllm", "vllm-ascend")
+
+_VERSION_IN_REF = re.compile(r"^(?:core_)?[vr]?(?P<version>[0-9]+(?:\.[0-9]+)+(?:[._-]?(?:a|b|rc|post|dev)[0-9]*)*)$")
+
+
+@dataclass(frozen=True)
+class Override:
+    """One `key=value` as it was typed."""
+
+    key: str
+    value: str
+
+
+def parse_overrides(texts: Sequence[str]) -> tuple[Override, ...]:
+    """Split each `key=value`; raises BadInput for one without a key, and for one key given two values."""
+    parsed: dict[str, Override] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise BadInput(f'--set "{text}"', wanted="key=value", do="--set torch=2.10.0, or --set sources.vllm.ref=v0.23.0")
+        if key in parsed and parsed[key].value != value:
+            raise BadInput(f'--set {key} is given twice: "{parsed[key].value}" and "{value}"', wanted="one value")
+        parsed[key] = Override(key, value)
+    return tuple(parsed.values())
+
+
+def overridden(stack: Stack, entry: VariantEntry, overrides: Sequence[Override]) -> tuple[Stack, VariantEntry]:
+    """Return a stack and a variant's entry with the overrides applied; raises BadInput for an unknown key or a bad value."""
+    if not overrides:
+        return stack, entry
+    _check_torch_trio(stack, overrides)
+    raw_stack: dict[str, Any] = _plain(stack)
+    raw_entry: dict[str, Any] = _plain(entry)
+    for override in overrides:
+        _apply(override, raw_stack, raw_entry)
+    for raw, kind in ((raw_stack, Stack), (raw_entry, VariantEntry)):
+        found = faults(raw, kind)
+        if found:
+            raise BadInput("\n".join(f"--set {fault}" for fault in found))
+    return msgspec.convert(raw_stack, Stack), msgspec.convert(raw_entry, VariantEntry)
+
+
+def version_of_ref(ref: str) -> str:
+    """Return the version that a ref such as `v0.23.0` or `core_v0.16.0` names, or nothing."""
+    match = _VERSION_IN_REF.match(ref)
+    return match["version"] if match else ""
+
+
+def with_v(source: str, ref: str) -> str:
+    """Return a ref of vLLM or vLLM Ascend as its tag is written: a bare version gets its `v`."""
+    return f"v{ref}" if source in _WITH_V and re.match(r"^[0-9]+(\.[0-9]+)+", ref) else ref
+
+
+def _plain(table: msgspec.Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(table))
+    return plain
+
+
+def _apply(override: Override, stack: dict[str, Any], entry: dict[str, Any]) -> None:
+    head, _, rest = override.key.partition(".")
+    if override.key in _VARIANT_KEYS:
+        entry[override.key] = override.value
+    elif override.key in _STACK_KEYS:
+        stack[override.key] = _value(override, bool if override.key == "release" else str)
+    elif head == "sources" and rest:
+        _set_source(override, *_split_source(override, stack), stack)
+    elif head in _TABLES and rest:
+        _set_in_table(override, head, rest, stack)
+    elif not rest and override.key in stack["sources"]:
+        _set_source(override, override.key, "ref", stack)
+    elif not rest and _package(override.key, stack):
+        stack["packages"][_package(override.key, stack)] = override.value
+    else:
+        raise unknown("key", override.key, _known(stack), where="--set")
+
+
+def _set_in_table(override: Override, table: str, name: str, stack: dict[str, Any]) -> None:
+    if table == "packages":
+        name = _package(name, stack) or name
+    stack[table][name] = override.value
+
+
+def _split_source(override: Override, stack: dict[str, Any]) -> tuple[str, str]:
+    name, _, field = override.key.removeprefix("sources.").rpartition(".")
+    if name not in stack["sources"]:
+        raise unknown("source", name or field, stack["sources"], where=f"--set {override.key}")
+    fields = {f.name for f in msgspec.structs.fields(Source)}
+    if field not in fields:
+        raise unknown("key", field, fields, where=f"--set {override.key}")
+    return name, field
+
+
+def _set_source(override: Override, name: str, field: str, stack: dict[str, Any]) -> None:
+    source = stack["sources"][name]
+    if field == "ref":
+        # A commit and a version belong to the ref that they stood beside.
+        source["ref"], source["commit"], source["version"] = with_v(name, override.value), "", ""
+        return
+    kind = next(f.type for f in msgspec.structs.fields(Source) if f.name == field)
+    source[field] = _value(override, kind)
+
+
+def _value(override: Override, kind: Any) -> Any:
+    """Return the text itself where text is wanted, else what it means as a TOML value."""
+    if not faults("text", kind) or field_is_text(kind):
+        return override.value
+    try:
+        return tomllib.loads(f"value = {override.value}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise BadInput(f"--set {override.key}={override.value}", wanted="a TOML value, such as true or [\"a\", \"b\"]") from None
+
+
+def field_is_text(kind: Any) -> bool:
+    """Return whether a field takes text, of whatever pattern."""
+    return not faults("", kind)
+
+
+def _package(name: str, stack: dict[str, Any]) -> str:
+    """Return the stack's own spelling of a package, or nothing."""
+    wanted = canonicalize_name(name)
+    return next((known for known in stack["packages"] if canonicalize_name(known) == wanted), "")
+
+
+def _known(stack: dict[str, Any]) -> list[str]:
+    return [*_VARIANT_KEYS, *_STACK_KEYS, *stack["packages"], *stack["sources"], *(f"{table}.…" for table in _TABLES)]
+
+
+def _check_torch_trio(stack: Stack, overrides: Sequence[Override]) -> None:
+    """Torch is overridden with torchvision and torchaudio, and they never without it: one build serves all three."""
+    names = {canonicalize_name(override.key.removeprefix("packages.")) for override in overrides}
+    given = [name for name in TORCH_TRIO if name in names]
+    if given and len(given) < len(TORCH_TRIO) and "torch" in stack.packages:
+        missing = [name for name in TORCH_TRIO if name not in names]
+        raise BadInput(
+            f"--set {given[0]} without {' and '.join(missing)}",
+            wanted="torch, torchvision and torchaudio together: each is built against one torch",
+            do=" ".join(f"--set {name}=…" for name in missing),
+        )

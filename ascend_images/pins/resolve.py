@@ -1,0 +1,228 @@
+"""Pins to Variant: every default filled in, every name looked up, every rule asked."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from packaging.utils import canonicalize_name
+
+from ascend_images.errors import BadInput, unknown
+from ascend_images.pins import rules
+from ascend_images.pins.cann_layout import CannLayout, cann_layout
+from ascend_images.pins.cann_version import ReleaseVersion
+from ascend_images.pins.model import Cann, Pins, Stack, VariantEntry
+from ascend_images.pins.overrides import overridden, parse_overrides, version_of_ref, with_v
+from ascend_images.pins.platform import Arch
+from ascend_images.pins.tags import BaseTag, ImageRef, OsFamily, render_tag, split_os, unique_tags
+from ascend_images.pins.tls import check_tls
+from ascend_images.pins.variant import Checkout, RunFile, Variant
+
+_NEEDED = ("repository", "tag", "cann", "os", "python")
+
+
+def variant_name(pins: Pins, name: str) -> str:
+    """Return the name of the variant that is called `name`, its own or an alias; raises BadInput for an unknown one."""
+    for own, entry in pins.variant.items():
+        if name.lower() in (own.lower(), *(alias.lower() for alias in entry.aliases)):
+            return own
+    aliases = [alias for entry in pins.variant.values() for alias in entry.aliases]
+    raise unknown("variant", name, [*pins.variant, *aliases])
+
+
+def resolve(
+    pins: Pins,
+    name: str,
+    overrides: Sequence[str] = (),
+    *,
+    base_image: str = "",
+    allow_broken: bool = False,
+) -> Variant:
+    """Return the variant called `name`, with `key=value` overrides and another base image where one is given.
+
+    Raises BadInput where a name is unknown, a value is missing or, unless `allow_broken`, a rule is broken that is
+    not accepted.
+    """
+    own = variant_name(pins, name)
+    entry = pins.variant[own]
+    stack, entry = overridden(pins.stack[entry.stack], entry, parse_overrides(overrides))
+    if base_image:
+        entry = _with_base(entry, stack, ImageRef.parse(base_image).require_tag())
+    variant = _assembled(pins, own, stack, entry, base_image)
+    check_tls(variant)
+    findings = rules.evaluate(variant, pins)
+    broken = [finding for finding in findings if finding.state == "broken"]
+    if broken and not allow_broken:
+        raise BadInput("\n".join(f"{own}: {finding.rule}: {finding.message}" for finding in broken), wanted=_wanted(broken))
+    return msgspec.structs.replace(variant, findings=findings)
+
+
+def resolve_all(pins: Pins, *, allow_broken: bool = False) -> tuple[Variant, ...]:
+    """Return every variant; raises BadInput as `resolve` does, and where two variants would have one tag."""
+    variants = tuple(resolve(pins, name, allow_broken=allow_broken) for name in pins.variant)
+    unique_tags((variant.name, f"{variant.repository}:{variant.tag}") for variant in variants)
+    return variants
+
+
+def _wanted(broken: Sequence[rules.Finding]) -> str:
+    return "; ".join(finding.wanted for finding in broken if finding.wanted)
+
+
+def _with_base(entry: VariantEntry, stack: Stack, image: ImageRef) -> VariantEntry:
+    """Return the entry for a base image: its tag says the release, the OS and the Python."""
+    tag = BaseTag.parse(image.tag or "")
+    release = {"base_cann": tag.cann} if entry.base_cann or stack.base_cann else {"cann": tag.cann}
+    return msgspec.structs.replace(entry, **release, os=tag.os, python=tag.python)
+
+
+def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_image: str) -> Variant:
+    chosen = {key: getattr(entry, key, "") or getattr(stack, key) for key in (*_NEEDED, "base_cann")}
+    for key in _NEEDED:
+        if not chosen[key]:
+            raise BadInput(f'variant {name}: nothing says its "{key}"', do=f"write it in stack.{entry.stack} or in variant.{name}")
+    hardware = pins.hardware[entry.hardware]
+    cann = _release_name(pins, chosen["cann"])
+    base_cann = _release_name(pins, chosen["base_cann"] or cann)
+    base = pins.cann[base_cann]
+    family, _ = split_os(chosen["os"])
+    python_home = base.python_home.get(chosen["python"], "")
+    if not python_home:
+        raise BadInput(
+            f"variant {name}: where Python {chosen['python']} lies in the base images of CANN {base_cann} is not known",
+            wanted=f"one of Python {', '.join(base.python_home)}",
+            do=f'add it to cann."{base_cann}".python_home, or choose with --set python=…',
+        )
+    layout = cann_layout(cann, python_home)
+    soc_version = (entry.soc_version or hardware.soc_version).strip().lower()
+    packages = _packages(pins, name, stack, cann, hardware.triton)
+    sources = tuple(_checkout(source_name, source) for source_name, source in stack.sources.items())
+    platforms = tuple(Arch(platform) for platform in entry.platforms)
+    tag = f"{base_cann}-{hardware.cann_tag}-{chosen['os']}-py{chosen['python']}"
+    return Variant(
+        name=name,
+        aliases=entry.aliases,
+        experimental=entry.experimental,
+        stack=entry.stack,
+        release=stack.release,
+        repository=chosen["repository"],
+        tag=_tag(chosen, cann, entry.hardware, hardware.cann_tag, packages, sources),
+        platforms=platforms,
+        hardware=entry.hardware,
+        chip=hardware,
+        soc_version=soc_version,
+        cann=cann,
+        base_cann=base_cann,
+        base_image=base_image or f"{pins.base.image}:{tag}",
+        os=chosen["os"],
+        os_family=str(family),
+        python=chosen["python"],
+        python_home=python_home,
+        cann_home=layout.home,
+        cann_scripts=layout.scripts,
+        runs=_runs(pins, cann, hardware.ops_package, platforms) if cann != base_cann else (),
+        packages=packages,
+        no_dependencies=stack.no_dependencies,
+        relax=stack.relax,
+        exclude=stack.exclude,
+        accept=stack.accept,
+        sources=sources,
+        env=_environment(stack, layout, sources, cann, soc_version),
+        install_env=stack.install_env,
+        runtime=stack.runtime,
+        checks=stack.checks,
+        patches=stack.patches,
+        system_packages=_system_packages(stack, family),
+        workdir=stack.workdir,
+        indexes=pins.index,
+        metadata=pins.metadata,
+        findings=(),
+    )
+
+
+def _release_name(pins: Pins, text: str) -> str:
+    """Return a CANN release as the file spells it: files of CANN write RC where tags write rc."""
+    wanted = ReleaseVersion.parse(text)
+    for name in pins.cann:
+        if ReleaseVersion.parse(name) == wanted:
+            return name
+    raise unknown("CANN release", text, pins.cann)
+
+
+def _packages(pins: Pins, name: str, stack: Stack, cann: str, triton: bool) -> dict[str, str]:
+    """Return the pinned packages; where hardware and stack take triton-ascend unpinned, the release's own version."""
+    packages = dict(stack.packages)
+    pinned = {canonicalize_name(package) for package in packages}
+    excluded = {canonicalize_name(package) for package in (*stack.exclude, *stack.without)}
+    if triton and "torch-npu" in pinned and "triton-ascend" not in pinned | excluded:
+        packages["triton-ascend"] = rules.default_triton_ascend(pins, cann)
+    return packages
+
+
+def _checkout(name: str, source: msgspec.Struct) -> Checkout:
+    fields = msgspec.structs.asdict(source)
+    ref = with_v(name, fields["ref"])
+    for key in ("git", "ref", "path", "module"):
+        if not fields[key]:
+            raise BadInput(f'source {name}: "{key}" is missing', do=f"write it in sources.{name}")
+    fields |= {
+        "ref": ref,
+        "commit": fields["commit"] or (ref if _is_commit(ref) else ""),
+        "version": fields["version"] or version_of_ref(ref),
+        "distribution": fields["distribution"] or name,
+    }
+    return Checkout(name=name, **fields)
+
+
+def _is_commit(ref: str) -> bool:
+    return len(ref) == 40 and set(ref) <= set("0123456789abcdef")
+
+
+def _runs(pins: Pins, cann: str, ops_package: str, platforms: Sequence[Arch]) -> tuple[RunFile, ...]:
+    release: Cann = pins.cann[cann]
+    missing = [part for part in ("toolkit", "ops", "nnal") if part not in release.run]
+    if missing:
+        raise BadInput(
+            f"CANN {cann} cannot be laid over another release: its {' and '.join(missing)} packages are not known",
+            do=f'write cann."{cann}".run.{missing[0]}.url',
+        )
+    files = []
+    for arch in platforms:
+        for part, run in release.run.items():
+            url = run.url.format(arch=arch.kernel, ops=ops_package)
+            file = url.rsplit("/", 1)[-1]
+            files.append(RunFile(part=part, arch=arch, url=url, file=file, sha256=run.sha256.get(file, "")))
+    return tuple(files)
+
+
+def _environment(
+    stack: Stack, layout: CannLayout, sources: Sequence[Checkout], cann: str, soc_version: str
+) -> dict[str, str]:
+    """Return the image's environment in order: CANN's own, the sources on PYTHONPATH before it, then the stack's."""
+    environment = dict(layout.environment)
+    on_path = [source.path for source in sources if source.install == "pythonpath"]
+    environment["PYTHONPATH"] = ":".join([*on_path, environment["PYTHONPATH"]])
+    environment |= {"CANN_VERSION": cann, "SOC_VERSION": soc_version}
+    environment |= stack.env
+    return environment | {name: d.value for name, d in stack.runtime.items() if d.value is not None}
+
+
+def _system_packages(stack: Stack, family: OsFamily) -> tuple[str, ...]:
+    return stack.system.apt if family is OsFamily.UBUNTU else stack.system.yum
+
+
+def _tag(
+    chosen: Mapping[str, str],
+    cann: str,
+    hardware: str,
+    cann_tag: str,
+    packages: Mapping[str, str],
+    sources: Sequence[Checkout],
+) -> str:
+    values = {
+        **packages,
+        **{source.name: source.ref for source in sources},
+        "cann": cann,
+        "hardware": hardware,
+        "cann_tag": cann_tag,
+        "os": chosen["os"],
+        "python": chosen["python"],
+    }
+    return render_tag(chosen["tag"], values)
