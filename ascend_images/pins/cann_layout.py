@@ -58,7 +58,7 @@ def cann_layout(release: str, python_home: str) -> CannLayout:
     """Return the layout of a CANN release beside a Python prefix; environment values may hold `{kernel_arch}`."""
     version = ReleaseVersion.parse(release)
     if version < _MOVED_AT:
-        return _until_8_3(version, python_home)
+        return _until_8_3(python_home)
     home = f"{INSTALL_ROOT}/cann-{release}"
     compiler = f"{home}/share/info/ascendnpu-ir/bin"
     abi_option = version >= _ABI_OPTION_FROM
@@ -108,7 +108,7 @@ def cann_layout(release: str, python_home: str) -> CannLayout:
     )
 
 
-def _until_8_3(version: ReleaseVersion, python_home: str) -> CannLayout:
+def _until_8_3(python_home: str) -> CannLayout:
     home = f"{INSTALL_ROOT}/ascend-toolkit/latest"
     return CannLayout(
         home=home,

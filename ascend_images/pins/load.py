@@ -20,7 +20,9 @@ def load(path: Path) -> Pins:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}", wanted="a versions.toml", do="run this in the project's folder") from None
+        raise BadInput(
+            f"{path}: {error.strerror}", wanted="a versions.toml", do="run this in the project's folder"
+        ) from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: byte {error.start} is not UTF-8", wanted="a TOML file in UTF-8") from None
     return parse(text, str(path))
@@ -34,7 +36,9 @@ def parse(text: str, name: str = "versions.toml") -> Pins:
         raise BadInput(f"{name}: not TOML: {error}", wanted="valid TOML") from None
     found = faults(raw, Pins)
     if found:
-        raise BadInput("\n".join(_located(name, text, fault) for fault in found), do="see versions.schema.json for every key")
+        raise BadInput(
+            "\n".join(_located(name, text, fault) for fault in found), do="see versions.schema.json for every key"
+        )
     raw["stack"] = extended(raw["stack"])
     pins = msgspec.convert(raw, Pins)
     _check_names(pins)
@@ -42,7 +46,7 @@ def parse(text: str, name: str = "versions.toml") -> Pins:
 
 
 def extended(stacks: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the stacks with each `extends` carried out; raises BadInput for an unknown one, a circle or a `without` of nothing."""
+    """Return the stacks with each `extends` carried out; raises BadInput for a name of nothing and for a circle."""
     done: dict[str, dict[str, Any]] = {}
 
     def complete(name: str, waiting: tuple[str, ...]) -> dict[str, Any]:
@@ -78,7 +82,9 @@ def _without(parent: dict[str, Any], own: Mapping[str, Any], name: str) -> dict[
         return value
 
     kept = {
-        key: pruned(value) if key in ("packages", "sources", "env", "accept", "exclude", "system", "no_dependencies", "checks") else value
+        key: pruned(value)
+        if key in ("packages", "sources", "env", "accept", "exclude", "system", "no_dependencies", "checks")
+        else value
         for key, value in parent.items()
         if key not in ("without", "extends")
     }
@@ -113,7 +119,9 @@ def _check_names(pins: Pins) -> None:
             raise unknown("hardware", entry.hardware, pins.hardware, where=f"variant.{name}")
         for called in (name, *entry.aliases):
             if called in taken:
-                raise BadInput(f'variants "{taken[called]}" and "{name}" are both called "{called}"', wanted="one variant a name")
+                raise BadInput(
+                    f'variants "{taken[called]}" and "{name}" are both called "{called}"', wanted="one variant a name"
+                )
             taken[called] = name
     for name, mirror in pins.mirror.items():
         for index in mirror.index:

@@ -26,7 +26,7 @@ _PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s\
 _HASH = re.compile(r"^    --hash=(?P<hash>sha256:[0-9a-f]{64})(?P<more> \\)?$")
 _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 _ONCE = ("variant", "platform", "python", "inputs")
-_MANY = ("incomplete", "differs", "conflict")
+_MANY = ("incomplete", "differs", "sdist", "conflict")
 
 
 class Conflict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +55,8 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
     """The whole third-party package set of one variant on one architecture.
 
     `inputs` is the hash of what was asked (`inputs_hash`), `incomplete` says what could not be learned, `differs`
-    what is not the same on the other architecture, `conflicts` which demands are not met on purpose.
+    what is not the same on the other architecture, `conflicts` which demands are not met on purpose, `sdists` which
+    packages have no wheel there; what building those takes is part of the set.
     """
 
     variant: str
@@ -64,6 +65,7 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
     inputs: str
     incomplete: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
+    sdists: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     packages: tuple[LockedPackage, ...] = ()
 
@@ -91,6 +93,7 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
             f"# inputs: {self.inputs}",
             *(f"# incomplete: {_one_line(text)}" for text in self.incomplete),
             *(f"# differs: {_one_line(text)}" for text in self.differs),
+            *(f"# sdist: {name}" for name in self.sdists),
             *(f"# conflict: {msgspec.json.encode(conflict).decode()}" for conflict in self.conflicts),
         ]
         return "\n".join([*head, *(_package_text(package) for package in self.packages)]) + "\n"
@@ -247,6 +250,13 @@ class _Reader:
                     f"{name}=={version} has no hash, and no `# incomplete: {name}=={version}: …` line says why"
                 )
 
+    def _sdists(self) -> tuple[str, ...]:
+        known = {name for name, _, _ in self.packages}
+        for name in self.many["sdist"]:
+            if name not in known:
+                raise self.bad(f'the head calls "{name}" an sdist, but it is not a package of the lock')
+        return tuple(self.many["sdist"])
+
     def _fields(self) -> Mapping[str, object]:
         if not _DIGEST.match(self.once["inputs"]):
             raise self.bad(f"not a hash of inputs: {self.once['inputs'][:80]}", "sha256:<64 hex digits>")
@@ -264,6 +274,7 @@ class _Reader:
             "inputs": self.once["inputs"],
             "incomplete": tuple(self.many["incomplete"]),
             "differs": tuple(self.many["differs"]),
+            "sdists": self._sdists(),
             "conflicts": conflicts,
             "packages": tuple(LockedPackage(name, version, tuple(hashes)) for name, version, hashes in self.packages),
         }

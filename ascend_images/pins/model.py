@@ -151,11 +151,15 @@ class Source(Table, frozen=True, kw_only=True):
 
     git: Annotated[str, Meta(description="Address of the repository, https.")] = ""
     ref: Annotated[str, Meta(description="Tag, branch or commit.")] = ""
-    commit: Annotated[str, Meta(pattern="^([0-9a-f]{40})?$", description="What the ref meant; rendered in its place.")] = ""
+    commit: Annotated[
+        str, Meta(pattern="^([0-9a-f]{40})?$", description="What the ref meant; rendered in its place.")
+    ] = ""
     path: Annotated[str, Meta(pattern="^(/.*)?$", description="Where the checkout lies in the image.")] = ""
     module: Annotated[str, Meta(description="Import name whose origin must lie under `path`.")] = ""
     distribution: Annotated[str, Meta(description="Name of its distribution; the source's own name by default.")] = ""
-    version: Annotated[str, Meta(description="Version of the distribution; read off the ref where it is a version.")] = ""
+    version: Annotated[
+        str, Meta(description="Version of the distribution; read off the ref where it is a version.")
+    ] = ""
     local_version: Annotated[str, Meta(description='Local part its build adds to the version ("empty").')] = ""
     install: Annotated[Install, Meta(description="How Python finds it.")] = "editable"
     requirements: Annotated[tuple[Text, ...], Meta(description="Files in it that say what it needs.")] = ()
@@ -175,29 +179,35 @@ class Source(Table, frozen=True, kw_only=True):
 class Stack(Table, frozen=True, kw_only=True):
     """What is installed, in which versions."""
 
-    extends: Annotated[str, Meta(description="A stack this one starts from; its tables are merged, its keys replaced.")] = ""
-    without: Annotated[Reasons, Meta(description="Packages and sources of the extended stack left out, with reasons.")] = (
-        msgspec.field(default_factory=dict)
-    )
+    extends: Annotated[
+        str, Meta(description="A stack this one starts from; its tables are merged, its keys replaced.")
+    ] = ""
+    without: Annotated[
+        Reasons, Meta(description="Packages and sources of the extended stack left out, with reasons.")
+    ] = msgspec.field(default_factory=dict)
     repository: Annotated[str, Meta(description="Image repository of the result, without a tag.")] = ""
-    tag: Annotated[str, Meta(description="Template of the tag; {source}, {package}, {cann}, {cann_tag}, {os}, {python}.")] = ""
+    tag: Annotated[
+        str, Meta(description="Template of the tag; {source}, {package}, {cann}, {cann_tag}, {os}, {python}.")
+    ] = ""
     cann: Annotated[str, Meta(description="CANN release.")] = ""
     base_cann: Annotated[str, Meta(description="Release of the base image, where `cann` is laid over another.")] = ""
     os: Annotated[str, Meta(description="Operating system of the base image's tag.")] = ""
     python: Annotated[str, Meta(description="Python X.Y of the base image's tag.")] = ""
     release: Annotated[bool, Meta(description="A release takes no moving ref.")] = False
     workdir: Annotated[str, Meta(description="WORKDIR; the base's where empty.")] = ""
-    packages: Annotated[dict[Text, Text], Meta(description="Exact versions, or a specifier where a range is meant.")] = (
+    packages: Annotated[
+        dict[Text, Text], Meta(description="Exact versions, or a specifier where a range is meant.")
+    ] = msgspec.field(default_factory=dict)
+    no_dependencies: Annotated[Reasons, Meta(description="Packages installed without what they ask for.")] = (
         msgspec.field(default_factory=dict)
-    )
-    no_dependencies: Annotated[Reasons, Meta(description="Packages installed without what they ask for.")] = msgspec.field(
-        default_factory=dict
     )
     relax: tuple[Relax, ...] = ()
     exclude: Annotated[Reasons, Meta(description="Never installed; names may end in *.")] = msgspec.field(
         default_factory=dict
     )
-    accept: Annotated[Reasons, Meta(description="Rules broken on purpose, by id.")] = msgspec.field(default_factory=dict)
+    accept: Annotated[Reasons, Meta(description="Rules broken on purpose, by id.")] = msgspec.field(
+        default_factory=dict
+    )
     sources: dict[Text, Source] = msgspec.field(default_factory=dict)
     env: Annotated[dict[Text, str], Meta(description="Environment of the image.")] = msgspec.field(default_factory=dict)
     install_env: Annotated[dict[Text, str], Meta(description="Environment of the package installation alone.")] = (

@@ -18,6 +18,8 @@ from ascend_images.pins.variant import TORCH_TRIO
 _VARIANT_KEYS = ("cann", "base_cann", "os", "python", "tag", "soc_version")
 _STACK_KEYS = ("repository", "workdir", "release")
 _TABLES = ("packages", "env", "install_env", "accept", "exclude", "no_dependencies", "sources")
+#: `--set "relax.vllm=opencv-python-headless>=4.13"`: lifts that demand of that source or distribution.
+_RELAX = "relax."
 #: Sources whose tags begin with "v"; their versions are taken with or without it.
 _WITH_V = ("vllm", "vllm-ascend")
 
@@ -35,19 +37,23 @@ class Override:
 def parse_overrides(texts: Sequence[str]) -> tuple[Override, ...]:
     """Split each `key=value`; raises BadInput for one without a key, and for one key given two values."""
     parsed: dict[str, Override] = {}
+    overrides: list[Override] = []
     for text in texts:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise BadInput(f'--set "{text}"', wanted="key=value", do="--set torch=2.10.0, or --set sources.vllm.ref=v0.23.0")
-        if key in parsed and parsed[key].value != value:
+            raise BadInput(
+                f'--set "{text}"', wanted="key=value", do="--set torch=2.10.0, or --set sources.vllm.ref=v0.23.0"
+            )
+        if key in parsed and parsed[key].value != value and not key.startswith(_RELAX):
             raise BadInput(f'--set {key} is given twice: "{parsed[key].value}" and "{value}"', wanted="one value")
         parsed[key] = Override(key, value)
-    return tuple(parsed.values())
+        overrides.append(parsed[key])
+    return tuple(overrides)
 
 
 def overridden(stack: Stack, entry: VariantEntry, overrides: Sequence[Override]) -> tuple[Stack, VariantEntry]:
-    """Return a stack and a variant's entry with the overrides applied; raises BadInput for an unknown key or a bad value."""
+    """Return a stack and a variant's entry with the overrides applied; raises BadInput for what cannot be meant."""
     if not overrides:
         return stack, entry
     _check_torch_trio(stack, overrides)
@@ -86,6 +92,8 @@ def _apply(override: Override, stack: dict[str, Any], entry: dict[str, Any]) -> 
         stack[override.key] = _value(override, bool if override.key == "release" else str)
     elif head == "sources" and rest:
         _set_source(override, *_split_source(override, stack), stack)
+    elif override.key.startswith(_RELAX) and rest:
+        stack["relax"].append({"whose": rest, "demand": override.value, "reason": "asked for with --set"})
     elif head in _TABLES and rest:
         _set_in_table(override, head, rest, stack)
     elif not rest and override.key in stack["sources"]:
@@ -129,7 +137,9 @@ def _value(override: Override, kind: Any) -> Any:
     try:
         return tomllib.loads(f"value = {override.value}")["value"]
     except tomllib.TOMLDecodeError:
-        raise BadInput(f"--set {override.key}={override.value}", wanted="a TOML value, such as true or [\"a\", \"b\"]") from None
+        raise BadInput(
+            f"--set {override.key}={override.value}", wanted='a TOML value, such as true or ["a", "b"]'
+        ) from None
 
 
 def field_is_text(kind: Any) -> bool:
@@ -144,7 +154,14 @@ def _package(name: str, stack: dict[str, Any]) -> str:
 
 
 def _known(stack: dict[str, Any]) -> list[str]:
-    return [*_VARIANT_KEYS, *_STACK_KEYS, *stack["packages"], *stack["sources"], *(f"{table}.…" for table in _TABLES)]
+    return [
+        *_VARIANT_KEYS,
+        *_STACK_KEYS,
+        *stack["packages"],
+        *stack["sources"],
+        *(f"{table}.…" for table in _TABLES),
+        "relax.…",
+    ]
 
 
 def _check_torch_trio(stack: Stack, overrides: Sequence[Override]) -> None:

@@ -14,7 +14,7 @@ from ascend_images.pins.overrides import overridden, parse_overrides, version_of
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.tags import BaseTag, ImageRef, OsFamily, render_tag, split_os, unique_tags
 from ascend_images.pins.tls import check_tls
-from ascend_images.pins.variant import Checkout, RunFile, Variant
+from ascend_images.pins.variant import Checkout, Finding, RunFile, Variant
 
 _NEEDED = ("repository", "tag", "cann", "os", "python")
 
@@ -51,7 +51,9 @@ def resolve(
     findings = rules.evaluate(variant, pins)
     broken = [finding for finding in findings if finding.state == "broken"]
     if broken and not allow_broken:
-        raise BadInput("\n".join(f"{own}: {finding.rule}: {finding.message}" for finding in broken), wanted=_wanted(broken))
+        raise BadInput(
+            "\n".join(f"{own}: {finding.rule}: {finding.message}" for finding in broken), wanted=_wanted(broken)
+        )
     return msgspec.structs.replace(variant, findings=findings)
 
 
@@ -62,7 +64,7 @@ def resolve_all(pins: Pins, *, allow_broken: bool = False) -> tuple[Variant, ...
     return variants
 
 
-def _wanted(broken: Sequence[rules.Finding]) -> str:
+def _wanted(broken: Sequence[Finding]) -> str:
     return "; ".join(finding.wanted for finding in broken if finding.wanted)
 
 
@@ -77,7 +79,9 @@ def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_im
     chosen = {key: getattr(entry, key, "") or getattr(stack, key) for key in (*_NEEDED, "base_cann")}
     for key in _NEEDED:
         if not chosen[key]:
-            raise BadInput(f'variant {name}: nothing says its "{key}"', do=f"write it in stack.{entry.stack} or in variant.{name}")
+            raise BadInput(
+                f'variant {name}: nothing says its "{key}"', do=f"write it in stack.{entry.stack} or in variant.{name}"
+            )
     hardware = pins.hardware[entry.hardware]
     cann = _release_name(pins, chosen["cann"])
     base_cann = _release_name(pins, chosen["base_cann"] or cann)
@@ -92,7 +96,7 @@ def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_im
         )
     layout = cann_layout(cann, python_home)
     soc_version = (entry.soc_version or hardware.soc_version).strip().lower()
-    packages = _packages(pins, name, stack, cann, hardware.triton)
+    packages = _packages(pins, stack, cann, hardware.triton)
     sources = tuple(_checkout(source_name, source) for source_name, source in stack.sources.items())
     platforms = tuple(Arch(platform) for platform in entry.platforms)
     tag = f"{base_cann}-{hardware.cann_tag}-{chosen['os']}-py{chosen['python']}"
@@ -104,6 +108,7 @@ def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_im
         release=stack.release,
         repository=chosen["repository"],
         tag=_tag(chosen, cann, entry.hardware, hardware.cann_tag, packages, sources),
+        tag_template=chosen["tag"],
         platforms=platforms,
         hardware=entry.hardware,
         chip=hardware,
@@ -146,7 +151,7 @@ def _release_name(pins: Pins, text: str) -> str:
     raise unknown("CANN release", text, pins.cann)
 
 
-def _packages(pins: Pins, name: str, stack: Stack, cann: str, triton: bool) -> dict[str, str]:
+def _packages(pins: Pins, stack: Stack, cann: str, triton: bool) -> dict[str, str]:
     """Return the pinned packages; where hardware and stack take triton-ascend unpinned, the release's own version."""
     packages = dict(stack.packages)
     pinned = {canonicalize_name(package) for package in packages}

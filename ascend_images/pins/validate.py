@@ -57,9 +57,7 @@ def _inside(raw: Any, kind: Any, path: tuple[str | int, ...]) -> list[Fault]:
 
 def _in_table(raw: dict[str, Any], kind: type[msgspec.Struct], path: tuple[str | int, ...]) -> list[Fault]:
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    found = [
-        Fault((*path, key), f'unknown key "{key}": {nearest(key, fields)}') for key in raw if key not in fields
-    ]
+    found = [Fault((*path, key), f'unknown key "{key}": {nearest(key, fields)}') for key in raw if key not in fields]
     for name, field in fields.items():
         if name in raw:
             found += faults(raw[name], field.type, (*path, name))
@@ -70,6 +68,4 @@ def _in_table(raw: dict[str, Any], kind: type[msgspec.Struct], path: tuple[str |
 
 def _plain(message: str) -> str:
     """Return msgspec's message without the path, which stands before it already."""
-    return message.split(" - at `")[0].replace("`", '"')
-
-
+    return message.split(" - at `", maxsplit=1)[0].replace("`", '"')

@@ -52,6 +52,7 @@ class Variant(model.Table, frozen=True, kw_only=True):
     release: bool
     repository: str
     tag: str
+    tag_template: str
     platforms: tuple[Arch, ...]
 
     hardware: str

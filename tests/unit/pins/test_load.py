@@ -102,7 +102,11 @@ def test_malformed_toml_is_told_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ('cann_tag = "910b"', 'cann_tga = "910b"', 'versions.toml:6: hardware.a2.cann_tga: unknown key "cann_tga": did you mean "cann_tag"?'),
+        (
+            'cann_tag = "910b"',
+            'cann_tga = "910b"',
+            'versions.toml:6: hardware.a2.cann_tga: unknown key "cann_tga": did you mean "cann_tag"?',
+        ),
         ("[base]", "[bass]", 'versions.toml:2: bass: unknown key "bass": did you mean "base"?'),
         ('name = "Atlas A2"', "name = 2", 'versions.toml:5: hardware.a2.name: Expected "str", got "int"'),
         ('torch = "2.9.0"', 'torch = ""', "versions.toml:40: stack.child.packages.torch: "),

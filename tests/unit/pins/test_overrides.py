@@ -80,7 +80,9 @@ def test_one_key_with_two_values_is_told() -> None:
     assert 'given twice: "1" and "2"' in refused("numpy=1", "numpy=2")
 
 
-@pytest.mark.parametrize("given", [("torch",), ("torchvision",), ("torchaudio", "torch"), ("torchvision", "torchaudio")])
+@pytest.mark.parametrize(
+    "given", [("torch",), ("torchvision",), ("torchaudio", "torch"), ("torchvision", "torchaudio")]
+)
 def test_torch_and_its_companions_are_overridden_together_or_not_at_all(given: tuple[str, ...]) -> None:
     message = refused(*(f"{name}=2.9.0" for name in given))
     for name in {"torch", "torchvision", "torchaudio"} - set(given):
@@ -103,3 +105,11 @@ def test_torch_and_its_companions_are_overridden_together_or_not_at_all(given: t
 )
 def test_a_version_is_read_off_a_ref_that_names_one(ref: str, version: str) -> None:
     assert version_of_ref(ref) == version
+
+
+def test_relaxations_are_added_one_by_one() -> None:
+    relax = applied("relax.vllm=transformers<5", "relax.vllm=opencv-python-headless>=4.13")[0].relax
+    assert [(r.whose, r.demand) for r in relax[-2:]] == [
+        ("vllm", "transformers<5"),
+        ("vllm", "opencv-python-headless>=4.13"),
+    ]

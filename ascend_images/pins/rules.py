@@ -1,0 +1,490 @@
+"""What must fit together in a variant: rules over the pins and the vendors' tables, each with an id to accept it by.
+
+A rule yields problems; none means that it holds. `evaluate` turns them into findings: broken, accepted (by its id, with
+a reason, in the stack) or unknown, where no table says.
+"""
+
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from ascend_images.errors import BadInput, nearest
+from ascend_images.pins.cann_version import ReleaseVersion
+from ascend_images.pins.compat import Compat, base_version, compat, fits, version
+from ascend_images.pins.model import Pins
+from ascend_images.pins.overrides import version_of_ref
+from ascend_images.pins.platform import Arch
+from ascend_images.pins.tags import BaseTag, ImageRef, placeholders
+from ascend_images.pins.variant import TORCH_TRIO, Checkout, Finding, Variant
+
+UNUSED_ACCEPT = "unused-accept"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a rule found; `unknown` where its table does not say."""
+
+    message: str
+    wanted: str = ""
+    unknown: bool = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: its id, why it is one, and the function that asks it."""
+
+    id: str
+    why: str
+    ask: Callable[["Asked"], Iterable[Problem]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a rule is asked of: the variant, all pins, and its packages by normalised name."""
+
+    variant: Variant
+    pins: Pins
+    packages: dict[str, str]
+    sources: dict[str, Checkout]
+    tables: Compat
+
+    def package(self, name: str) -> str:
+        """Return the pinned version of a package, or nothing."""
+        return self.packages.get(name, "")
+
+
+def evaluate(variant: Variant, pins: Pins) -> tuple[Finding, ...]:
+    """Return what every rule finds of a variant, and each accept that accepts nothing."""
+    asked = Asked(
+        variant=variant,
+        pins=pins,
+        packages={_canonical(name): pin for name, pin in variant.packages.items()},
+        sources={source.name.lower(): source for source in variant.sources},
+        tables=compat(),
+    )
+    findings = [_finding(rule, problem, variant) for rule in RULES for problem in rule.ask(asked)]
+    return (*findings, *_unused_accepts(variant, findings))
+
+
+def default_triton_ascend(pins: Pins, cann: str) -> str:
+    """Return the triton-ascend of a CANN release's series; raises BadInput for a series that has none."""
+    name = ReleaseVersion.parse(cann).series
+    series = pins.series.get(name)
+    if series is None or series.triton_ascend is None:
+        having = [f"{key} ({value.triton_ascend})" for key, value in pins.series.items() if value.triton_ascend]
+        raise BadInput(
+            f"CANN {name} has no default triton-ascend",
+            wanted=f"a version of triton-ascend; series with a default: {', '.join(having)}",
+            do="--set packages.triton-ascend=…, or write it to the stack's packages",
+        )
+    return series.triton_ascend
+
+
+def constraints(variant: Variant) -> tuple[str, ...]:
+    """Return what the rules ask of packages that are not pinned, as requirements, for the resolver."""
+    numpy = _numpy_range(variant.cann)
+    return (f"numpy{numpy}",) if numpy else ()
+
+
+def _finding(rule: Rule, problem: Problem, variant: Variant) -> Finding:
+    if problem.unknown:
+        return Finding(rule=rule.id, state="unknown", message=problem.message, reason="", wanted=problem.wanted)
+    reason = variant.accept.get(rule.id)
+    return Finding(
+        rule=rule.id,
+        state="broken" if reason is None else "accepted",
+        message=problem.message,
+        reason=reason or "",
+        wanted=problem.wanted,
+    )
+
+
+def _unused_accepts(variant: Variant, findings: Iterable[Finding]) -> Iterator[Finding]:
+    used = {finding.rule for finding in findings if finding.state == "accepted"}
+    known = [rule.id for rule in RULES]
+    for accepted in variant.accept:
+        if accepted not in known:
+            message = f'the accept "{accepted}" names no rule'
+            yield Finding(
+                rule=UNUSED_ACCEPT, state="broken", message=message, reason="", wanted=nearest(accepted, known)
+            )
+        elif accepted not in used:
+            message = f'the accept "{accepted}" accepts nothing: the rule holds'
+            wanted = f"no accept.{accepted} in stack {variant.stack}"
+            yield Finding(rule=UNUSED_ACCEPT, state="broken", message=message, reason="", wanted=wanted)
+
+
+# --- torch ------------------------------------------------------------------------------------------------------------
+
+
+def _torch_of_torch_npu(asked: Asked) -> Iterator[Problem]:
+    torch, torch_npu = asked.package("torch"), asked.package("torch-npu")
+    if torch and torch_npu and base_version(torch) != base_version(torch_npu):
+        yield Problem(f"torch {torch} with torch_npu {torch_npu}", f"torch {base_version(torch_npu)}")
+
+
+def _torch_companions(asked: Asked) -> Iterator[Problem]:
+    torch = base_version(asked.package("torch"))
+    if not torch:
+        return
+    for name in TORCH_TRIO[1:]:
+        if not asked.package(name):
+            yield Problem(f"{name} is not pinned beside torch {torch}", f"a pin of {name}")
+    row = asked.tables.torch.get(torch)
+    if row is None:
+        yield Problem(f"which torchvision and torchaudio go with torch {torch} is not known", unknown=True)
+        return
+    for name, wanted in (("torchvision", row.torchvision), ("torchaudio", row.torchaudio)):
+        found = asked.package(name)
+        if found and wanted and base_version(found) != wanted:
+            yield Problem(f"{name} {found} with torch {torch}", f"{name} {wanted}")
+
+
+def _cann_of_torch_npu(asked: Asked) -> Iterator[Problem]:
+    torch_npu = asked.package("torch-npu")
+    if not torch_npu:
+        return
+    release = asked.tables.torch_npu.get(torch_npu)
+    if release is None:
+        yield Problem(f"which CANN torch_npu {torch_npu} is built for is not known", unknown=True)
+    elif not _same_release_or_series(release, asked.variant.cann):
+        fitting = [
+            npu for npu, cann in asked.tables.torch_npu.items() if _same_release_or_series(cann, asked.variant.cann)
+        ]
+        same_torch = [npu for npu in fitting if base_version(npu) == base_version(torch_npu)]
+        yield Problem(
+            f"torch_npu {torch_npu} is built for CANN {release}, and this is CANN {asked.variant.cann}",
+            f"torch_npu {' or '.join(same_torch or fitting)}" if fitting else f"CANN {release}",
+        )
+
+
+def _same_release_or_series(tabled: str, cann: str) -> bool:
+    """Return whether a release answers a table's entry: X.Y.0 there stands for its series, another for itself."""
+    one, other = _release(tabled), _release(cann)
+    return one.series == other.series if tabled.endswith(".0") else one == other
+
+
+def _index_of_cpu_torch(asked: Asked) -> Iterator[Problem]:
+    variant = asked.variant
+    torch = asked.package("torch")
+    if not torch or Arch.AMD64 not in variant.platforms:
+        return
+    if not any(_serves_torch_on_x86_64(index.serves) for index in variant.indexes.values()):
+        yield Problem(
+            f"amd64 takes torch {torch}+cpu, and no index serves it",
+            'an [index.…] that serves torch on x86_64, or platforms = ["arm64"]',
+        )
+
+
+@lru_cache(maxsize=256)
+def _serves_torch_on_x86_64(serves: tuple[str, ...]) -> bool:
+    for text in serves:
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if _canonical(requirement.name) == "torch" and (
+            marker is None or marker.evaluate({"platform_machine": "x86_64"})
+        ):
+            return True
+    return False
+
+
+# --- vLLM Ascend, MindSpeed, mcore-bridge -----------------------------------------------------------------------------
+
+
+def _row_of_vllm_ascend(asked: Asked) -> Iterator[Problem]:
+    source = asked.sources.get("vllm-ascend")
+    if source is None:
+        return
+    row = asked.tables.vllm_ascend.get(source.version)
+    if row is None:
+        what = f"vLLM Ascend {source.version or source.ref}"
+        yield Problem(f"the compatibility table has no row for {what}", unknown=True)
+        return
+    variant = asked.variant
+    vllm = asked.sources.get("vllm")
+    pairs = [
+        ("vLLM", vllm.version if vllm else "", row.vllm),
+        ("torch_npu", asked.package("torch-npu"), row.torch_npu),
+        ("triton-ascend", asked.package("triton-ascend"), row.triton_ascend),
+    ]
+    differing = [
+        f"{name} {found}, not {wanted}" for name, found, wanted in pairs if found and wanted and found != wanted
+    ]
+    if _release(variant.cann) != _release(row.cann):
+        differing.append(f"CANN {variant.cann}, not {row.cann}")
+    if not fits(f"{variant.python}.0", row.python):
+        differing.append(f"Python {variant.python}, not {row.python}")
+    if differing:
+        yield Problem(
+            f"the row of vLLM Ascend {source.version} is not met: {'; '.join(differing)}", f"the row, {_shown(row)}"
+        )
+
+
+def _shown(row: msgspec.Struct) -> str:
+    return ", ".join(f"{name} {value}" for name, value in msgspec.structs.asdict(row).items() if value)
+
+
+def _row_of_mindspeed(asked: Asked) -> Iterator[Problem]:
+    source = asked.sources.get("mindspeed")
+    if source is None:
+        return
+    row = asked.tables.mindspeed.get(source.version)
+    if row is None:
+        yield Problem(f"MindSpeed's table has no row for {source.version or source.ref}", unknown=True)
+        return
+    variant = asked.variant
+    torch = base_version(asked.package("torch"))
+    differing = [
+        f"{name} {found}, not {wanted}"
+        for name, found, wanted in (
+            ("CANN", variant.cann, row.cann),
+            ("torch", torch, row.torch),
+            ("Python", variant.python, row.python),
+        )
+        if found and found != wanted
+    ]
+    if differing:
+        yield Problem(
+            f"the row of MindSpeed {source.version} is not met: {'; '.join(differing)}", f"the row, {_shown(row)}"
+        )
+
+
+def _megatron_of_bridge(asked: Asked) -> Iterator[Problem]:
+    bridge, megatron = asked.sources.get("mcore-bridge"), asked.sources.get("megatron-lm")
+    if bridge is None or megatron is None or not bridge.version or not megatron.version:
+        return
+    for row in asked.tables.mcore_bridge:
+        if fits(bridge.version, row.bridge):
+            if not fits(megatron.version, row.megatron):
+                message = f"mcore-bridge {bridge.version} with Megatron-LM {megatron.version}"
+                yield Problem(message, f"megatron-core {row.megatron}")
+            return
+    yield Problem(f"which megatron-core mcore-bridge {bridge.version} takes is not known", unknown=True)
+
+
+# --- hardware and base image ------------------------------------------------------------------------------------------
+
+
+def _soc_of_hardware(asked: Asked) -> Iterator[Problem]:
+    variant = asked.variant
+    known = (variant.chip.soc_version, *variant.chip.soc_versions)
+    if not any(fnmatch.fnmatchcase(variant.soc_version, pattern.lower()) for pattern in known):
+        owner = next(
+            (
+                f", which is of {hardware.name}"
+                for hardware in asked.pins.hardware.values()
+                if any(fnmatch.fnmatchcase(variant.soc_version, p.lower()) for p in hardware.soc_versions)
+            ),
+            "",
+        )
+        yield Problem(f"SoC {variant.soc_version}{owner} on {variant.chip.name}", f"one of {', '.join(known)}")
+
+
+def _chip_of_base(asked: Asked) -> Iterator[Problem]:
+    variant = asked.variant
+    chip = _base_tag(variant.base_image).chip
+    if chip.lower() != variant.chip.cann_tag:
+        first = " (910 is the first generation, not A2)" if chip == "910" else ""
+        yield Problem(
+            f"the base image {variant.base_image} is for {chip}{first}, "
+            f"and SoC {variant.soc_version} is of {variant.chip.cann_tag}",
+            f"a base image of {variant.chip.cann_tag}",
+        )
+
+
+def _base_is_offered(asked: Asked) -> Iterator[Problem]:
+    variant = asked.variant
+    release = asked.pins.cann[variant.base_cann]
+    chip = variant.chip.cann_tag
+    if any(chip in b.chips and variant.os in b.os and variant.python in b.python for b in release.bases):
+        return
+    what = f"CANN {variant.base_cann} for {chip} on {variant.os} with Python {variant.python}"
+    offered = sorted({f"{o} py{p}" for b in release.bases if chip in b.chips for o in b.os for p in b.python})
+    if release.complete:
+        yield Problem(
+            f"there is no base image of {what}", f"one of {', '.join(offered)}" if offered else "another release"
+        )
+    else:
+        yield Problem(f"whether there is a base image of {what} is not known", unknown=True)
+
+
+def _triton_on_hardware(asked: Asked) -> Iterator[Problem]:
+    if not asked.variant.chip.triton and asked.package("triton-ascend"):
+        yield Problem(
+            f"triton-ascend {asked.package('triton-ascend')} on {asked.variant.chip.name}, which it does not support",
+            "a stack without triton-ascend",
+        )
+
+
+# --- packages ---------------------------------------------------------------------------------------------------------
+
+
+def _tvm_ffi_of_xgrammar(asked: Asked) -> Iterator[Problem]:
+    xgrammar = asked.package("xgrammar")
+    parsed = version(xgrammar)
+    if parsed is None:
+        return
+    excluded = any(fnmatch.fnmatchcase("apache-tvm-ffi", _canonical_pattern(p)) for p in asked.variant.exclude)
+    if parsed.release >= (0, 2) and excluded:
+        yield Problem(
+            f"xgrammar {xgrammar} links libtvm_ffi.so of apache-tvm-ffi, which is excluded",
+            "no exclusion of apache-tvm-ffi: without it vLLM's server does not import",
+        )
+
+
+def _numpy_of_cann(asked: Asked) -> Iterator[Problem]:
+    allowed = _numpy_range(asked.variant.cann)
+    if not allowed:
+        return
+    numpy = asked.package("numpy")
+    if not numpy:
+        yield Problem(f"numpy is not pinned; the lock takes one in {allowed}", f"a pin in {allowed}", unknown=True)
+    elif version(numpy) is not None and not fits(numpy, allowed):
+        yield Problem(
+            f"numpy {numpy} with CANN {asked.variant.cann} ({asked.tables.sources['numpy']})", f"numpy{allowed}"
+        )
+
+
+@lru_cache(maxsize=256)
+def _numpy_range(cann: str) -> str:
+    tables = compat()
+    series = _release(f"{_release(cann).series}.0")
+    return next((row.range for row in tables.numpy if series <= _release(f"{row.until}.0")), "")
+
+
+def _abi_of_os(asked: Asked) -> Iterator[Problem]:
+    libraries = asked.tables.os.get(asked.variant.os)
+    for need in asked.tables.abi:
+        if not asked.package(_canonical(need.package)):
+            continue
+        if libraries is None:
+            yield Problem(f"which symbol versions {asked.variant.os} has is not known", unknown=True)
+            return
+        for name, wanted, found in (
+            ("GLIBC", need.glibc, libraries.glibc),
+            ("GLIBCXX", need.glibcxx, libraries.glibcxx),
+        ):
+            if wanted and _numbers(wanted) > _numbers(found):
+                yield Problem(
+                    f"{need.package} needs {name}_{wanted}, and {asked.variant.os} has {name}_{found} at most",
+                    _fitting_os(need.package, asked.tables),
+                )
+
+
+def _fitting_os(package: str, tables: Compat) -> str:
+    need = next(row for row in tables.abi if row.package == package)
+    for name, libraries in tables.os.items():
+        if _numbers(libraries.glibc) >= _numbers(need.glibc) and _numbers(libraries.glibcxx) >= _numbers(need.glibcxx):
+            return f"os = {name}"
+    return "a newer operating system"
+
+
+def _wheel_exists(asked: Asked) -> Iterator[Problem]:
+    for row in asked.tables.wheels:
+        if (
+            asked.package(_canonical(row.package)) == row.version
+            and Arch(row.arch) in asked.variant.platforms
+            and fits(f"{asked.variant.python}.0", row.python)
+        ):
+            yield Problem(
+                f"{row.package} {row.version} has no wheel for Python {asked.variant.python} on {row.arch}",
+                "another version",
+            )
+
+
+def _exclusions_and_pins(asked: Asked) -> Iterator[Problem]:
+    for pattern in asked.variant.exclude:
+        for name in asked.packages:
+            if fnmatch.fnmatchcase(name, _canonical_pattern(pattern)):
+                yield Problem(f'{name} is pinned, and excluded by "{pattern}"', "one or the other")
+
+
+def _relaxed_is_there(asked: Asked) -> Iterator[Problem]:
+    sources = {_canonical(source.name) for source in asked.variant.sources}
+    for relax in asked.variant.relax:
+        if _canonical(relax.whose) not in sources | set(asked.packages):
+            message = (
+                f'the relaxation of "{relax.whose}" ({relax.demand}) lifts nothing: the stack has no such source or pin'
+            )
+            yield Problem(message, nearest(relax.whose, [*asked.sources, *asked.packages]))
+
+
+# --- refs and tags ----------------------------------------------------------------------------------------------------
+
+
+def _no_moving_ref(asked: Asked) -> Iterator[Problem]:
+    if not asked.variant.release:
+        return
+    for source in asked.variant.sources:
+        if not source.commit and not _is_tag(source.ref):
+            yield Problem(
+                f"{source.name} follows {source.ref}, which moves, and this is a release",
+                f"sources.{source.name}.commit, a tag, or release = false",
+            )
+
+
+def _is_tag(ref: str) -> bool:
+    """Return whether a ref names one version; a `core_r…` or `release/…` is a branch."""
+    return bool(version_of_ref(ref)) and not ref.startswith(("core_r", "r"))
+
+
+def _tag_says_hardware_and_os(asked: Asked) -> Iterator[Problem]:
+    template = asked.variant.tag_template
+    named = set(placeholders(template))
+    if not named & {"cann_tag", "hardware"}:
+        yield Problem(f'the tag "{template}" does not say the hardware', "{cann_tag} in it")
+    if "os" not in named:
+        yield Problem(f'the tag "{template}" does not say the operating system', "{os} in it")
+
+
+RULES = (
+    Rule("torch-npu-torch", "a torch_npu loads into the torch of its own version alone", _torch_of_torch_npu),
+    Rule("torch-trio", "torchvision and torchaudio are built against one torch", _torch_companions),
+    Rule("torch-npu-cann", "torch_npu's post number selects the CANN release", _cann_of_torch_npu),
+    Rule("torch-index", "on x86_64 torch_npu asks for torch's CPU build", _index_of_cpu_torch),
+    Rule(
+        "vllm-ascend-row", "vLLM Ascend is tested with one vLLM, CANN, torch_npu and triton-ascend", _row_of_vllm_ascend
+    ),
+    Rule("mindspeed-row", "MindSpeed is tested with one CANN, torch and Python", _row_of_mindspeed),
+    Rule("mcore-bridge", "mcore-bridge takes a range of megatron-core", _megatron_of_bridge),
+    Rule("soc-hardware", "code is compiled for one family of chips", _soc_of_hardware),
+    Rule("base-chip", "the base image holds one chip's operators", _chip_of_base),
+    Rule("base-offered", "base images exist for some chips, systems and Pythons", _base_is_offered),
+    Rule("triton-hardware", "triton-ascend supports some families", _triton_on_hardware),
+    Rule("xgrammar-tvm-ffi", "xgrammar links apache-tvm-ffi from 0.2 on", _tvm_ffi_of_xgrammar),
+    Rule("numpy-cann", "CANN's Python parts take a range of numpy", _numpy_of_cann),
+    Rule("abi", "binaries ask for symbol versions of the system's C and C++ libraries", _abi_of_os),
+    Rule("wheel-missing", "some releases lack wheels that their sisters have", _wheel_exists),
+    Rule("exclude-pin", "what is never installed cannot be pinned", _exclusions_and_pins),
+    Rule("relax-nothing", "a relaxation lifts a demand of something that is there", _relaxed_is_there),
+    Rule("moving-ref", "a release means the same tomorrow", _no_moving_ref),
+    Rule("tag-names", "a tag says hardware and operating system", _tag_says_hardware_and_os),
+)
+
+
+@lru_cache(maxsize=1024)
+def _release(text: str) -> ReleaseVersion:
+    return ReleaseVersion.parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _base_tag(image: str) -> BaseTag:
+    return BaseTag.parse(ImageRef.parse(image).tag or "")
+
+
+@lru_cache(maxsize=4096)
+def _canonical(name: str) -> str:
+    return str(canonicalize_name(name))
+
+
+def _canonical_pattern(pattern: str) -> str:
+    return pattern.lower().replace("_", "-")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")) if text else ()

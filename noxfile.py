@@ -1,0 +1,62 @@
+"""What keeps the project right; `nox -l` lists the sessions, `nox` runs lint, tests and e2e."""
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["lint", "tests", "e2e"]
+
+ROOT = Path(__file__).parent
+SCRIPTS = ("scripts/engine.sh", "scripts/quickstart.sh", "scripts/setup.sh", "scripts/test.sh", ".ci/run")
+
+
+def install(session: nox.Session) -> None:
+    """Install the project and its development tools at their pinned versions."""
+    session.install("-e", ".[dev]")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check code, types, what is committed as rendered, and every shell script, shipped or rendered."""
+    install(session)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("mypy", "--strict", "scripts/image_check.py")
+    session.run("invoke", "check")
+    session.run("invoke", "render", "--check")
+    session.run("shellcheck", *SCRIPTS)
+    rendered = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "dockerfiles/rendered").glob("*.Dockerfile"))
+    session.run("hadolint", *rendered)
+    session.run("python", "-m", "ascend_images.images.lint", *rendered)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the unit tests: sealed from network, Docker and other programs unless a test asks."""
+    install(session)
+    session.run("pytest", "-q", "-n", "2", *(session.posargs or ["tests/unit"]))
+
+
+@nox.session
+def e2e(session: nox.Session) -> None:
+    """Build images in the sandbox on a real Docker Engine, and make them fail on purpose."""
+    install(session)
+    session.run("pytest", "-q", *(session.posargs or ["tests/e2e"]))
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure rendering against `invoke --version`, side by side in one run."""
+    install(session)
+    session.run("python", "tests/bench.py", *session.posargs)
+
+
+@nox.session(default=False)
+def accept(session: nox.Session) -> None:
+    """Write the golden files anew from what the code gives now; read the difference before committing it."""
+    install(session)
+    session.run("pytest", "-q", "tests/unit", "--accept", *session.posargs)
