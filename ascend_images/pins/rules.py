@@ -276,7 +276,7 @@ def _soc_of_hardware(asked: Asked) -> Iterator[Problem]:
     if not any(fnmatch.fnmatchcase(variant.soc_version, pattern.lower()) for pattern in known):
         owner = next(
             (
-                f", which is of {hardware.name}"
+                f" (of {hardware.name})"
                 for hardware in asked.pins.hardware.values()
                 if any(fnmatch.fnmatchcase(variant.soc_version, p.lower()) for p in hardware.soc_versions)
             ),
