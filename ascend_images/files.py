@@ -13,8 +13,8 @@ def write_atomic(path: Path, content: str | bytes, *, mode: int = 0o644) -> None
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
-        os.chmod(name, mode)
-        os.replace(name, path)
+        Path(name).chmod(mode)
+        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

@@ -28,8 +28,8 @@ START = "scripts/engine.sh start"
 # An engine on this machine answers in well under a second; one behind ssh may need to log in first.
 _TIMEOUT_SECONDS = 60
 
-# What only a containerd's data folder holds.
-_CONTENT = "io.containerd.content.v1.content"
+#: What only a containerd's data folder holds.
+CONTENT = "io.containerd.content.v1.content"
 
 
 class Answer(NamedTuple):
@@ -162,7 +162,7 @@ def data_folders(root: Path) -> list[Path]:
     """
     beside = root.parent / "containerd"
     try:
-        return [root, beside] if (beside / _CONTENT).exists() else [root]
+        return [root, beside] if (beside / CONTENT).exists() else [root]
     except PermissionError:
         return [root]
 

@@ -7,7 +7,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from ascend_images.pins.model import Table
+from ascend_images.pins.model import ArchName, Table
 
 
 class Companions(Table, frozen=True, kw_only=True):
@@ -25,6 +25,8 @@ class VllmAscendRow(Table, frozen=True, kw_only=True):
     cann: str
     torch_npu: str
     triton_ascend: str = ""
+    cann_by_chip: dict[str, str] = msgspec.field(default_factory=dict)
+    """Another CANN for a chip, by CANN's word for it."""
 
 
 class MindSpeedRow(Table, frozen=True, kw_only=True):
@@ -36,10 +38,11 @@ class MindSpeedRow(Table, frozen=True, kw_only=True):
 
 
 class NumpyRange(Table, frozen=True, kw_only=True):
-    """The numpy that CANN up to a series takes."""
+    """The numpy that some series of CANN take; an empty range means any. `python` narrows it to some Pythons."""
 
-    until: str
+    series: tuple[str, ...]
     range: str
+    python: str = ""
 
 
 class Libraries(Table, frozen=True, kw_only=True):
@@ -50,9 +53,10 @@ class Libraries(Table, frozen=True, kw_only=True):
 
 
 class Abi(Table, frozen=True, kw_only=True):
-    """The symbol versions that a package's binaries ask for."""
+    """The symbol versions that the binaries of some versions of a package ask for."""
 
     package: str
+    versions: str = ""
     glibc: str = ""
     glibcxx: str = ""
 
@@ -65,12 +69,12 @@ class BridgeRange(Table, frozen=True, kw_only=True):
 
 
 class MissingWheels(Table, frozen=True, kw_only=True):
-    """A release that has no wheel for some Pythons on one architecture."""
+    """Releases that have no wheel for some Pythons, on one architecture or, without `arch`, on both."""
 
     package: str
-    version: str
-    arch: str
+    versions: tuple[str, ...]
     python: str
+    arch: ArchName | None = None
 
 
 class Compat(Table, frozen=True, kw_only=True):
@@ -86,6 +90,7 @@ class Compat(Table, frozen=True, kw_only=True):
     abi: tuple[Abi, ...]
     mcore_bridge: tuple[BridgeRange, ...]
     wheels: tuple[MissingWheels, ...]
+    triton_importers: tuple[str, ...]
 
 
 @functools.cache

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, nearest
+from ascend_images.pins.bindings import marker_environment
 from ascend_images.pins.cann_version import ReleaseVersion
-from ascend_images.pins.compat import Compat, base_version, compat, fits, version
+from ascend_images.pins.compat import Abi, Compat, base_version, compat, fits, version
 from ascend_images.pins.model import Pins
 from ascend_images.pins.overrides import version_of_ref
 from ascend_images.pins.platform import Arch
@@ -58,14 +59,17 @@ class Asked:
         return self.packages.get(name, "")
 
 
-def evaluate(variant: Variant, pins: Pins) -> tuple[Finding, ...]:
-    """Return what every rule finds of a variant, and each accept that accepts nothing."""
+def evaluate(variant: Variant, pins: Pins, tables: Compat | None = None) -> tuple[Finding, ...]:
+    """Return what every rule finds of a variant, and each accept that accepts nothing.
+
+    `tables` stand in for those of compat.toml. Raises BadInput for an index entry that is no requirement.
+    """
     asked = Asked(
         variant=variant,
         pins=pins,
         packages={_canonical(name): pin for name, pin in variant.packages.items()},
         sources={source.name.lower(): source for source in variant.sources},
-        tables=compat(),
+        tables=tables or compat(),
     )
     findings = [_finding(rule, problem, variant) for rule in RULES for problem in rule.ask(asked)]
     return (*findings, *_unused_accepts(variant, findings))
@@ -87,7 +91,9 @@ def default_triton_ascend(pins: Pins, cann: str) -> str:
 
 def constraints(variant: Variant) -> tuple[str, ...]:
     """Return what the rules ask of packages that are not pinned, as requirements, for the resolver."""
-    numpy = _numpy_range(variant.cann)
+    if "numpy" in {_canonical(name) for name in variant.packages}:
+        return ()
+    numpy = _numpy_range(compat(), variant.cann, variant.python)
     return (f"numpy{numpy}",) if numpy else ()
 
 
@@ -124,7 +130,13 @@ def _unused_accepts(variant: Variant, findings: Iterable[Finding]) -> Iterator[F
 
 def _torch_of_torch_npu(asked: Asked) -> Iterator[Problem]:
     torch, torch_npu = asked.package("torch"), asked.package("torch-npu")
-    if torch and torch_npu and base_version(torch) != base_version(torch_npu):
+    if not torch or not torch_npu:
+        return
+    for name, pin in (("torch", torch), ("torch_npu", torch_npu)):
+        if version(pin) is None:
+            yield Problem(f"{name} {pin} is a range: whether torch and torch_npu fit is not known", unknown=True)
+            return
+    if base_version(torch) != base_version(torch_npu):
         yield Problem(f"torch {torch} with torch_npu {torch_npu}", f"torch {base_version(torch_npu)}")
 
 
@@ -170,24 +182,73 @@ def _same_release_or_series(tabled: str, cann: str) -> bool:
 
 
 def _index_of_cpu_torch(asked: Asked) -> Iterator[Problem]:
-    variant = asked.variant
-    torch = asked.package("torch")
-    if not torch or Arch.AMD64 not in variant.platforms:
-        return
-    if not any(_serves_torch_on_x86_64(index.serves) for index in variant.indexes.values()):
+    trio = [name for name in TORCH_TRIO if asked.package(name)]
+    if Arch.AMD64 in asked.variant.platforms:
+        missing = [f"{name} {asked.package(name)}" for name in trio if not _index_of(asked, name, Arch.AMD64)]
+        if missing:
+            yield Problem(
+                f"amd64 takes {', '.join(_with_cpu(pin) for pin in missing)}, and no index serves "
+                + ("it" if len(missing) == 1 else "them"),
+                f"an [index.…] that serves {' and '.join(pin.split()[0] for pin in missing)} on x86_64, "
+                'or platforms = ["arm64"]',
+            )
+    torch = version(asked.package("torch"))
+    if (
+        Arch.ARM64 in asked.variant.platforms
+        and torch is not None
+        and torch.release >= _CUDA_ON_ARM64_FROM
+        and not _index_of(asked, "torch", Arch.ARM64)
+    ):
         yield Problem(
-            f"amd64 takes torch {torch}+cpu, and no index serves it",
-            'an [index.…] that serves torch on x86_64, or platforms = ["arm64"]',
+            f"arm64 takes torch {torch} from the default index, where it is a CUDA build from 2.11 on",
+            'an [index.…] of CPU builds that serves torch on aarch64, or platforms = ["amd64"]',
         )
 
 
-@lru_cache(maxsize=256)
-def _serves_torch_on_x86_64(serves: tuple[str, ...]) -> bool:
+#: Up to 2.10 the default index's torch for aarch64 is a CPU build of 100 to 140 MB, from here on a CUDA one of 400 MB.
+_CUDA_ON_ARM64_FROM = (2, 11)
+
+
+def _with_cpu(pin: str) -> str:
+    return pin if "+" in pin else f"{pin}+cpu"
+
+
+def _index_of_triton_ascend(asked: Asked) -> Iterator[Problem]:
+    pin, variant = asked.package("triton-ascend"), asked.variant
+    parsed = version(pin)
+    if parsed is None or (parsed.release < _TRITON_ASCEND_ELSEWHERE_FROM and fits(f"{variant.python}.0", "<3.12")):
+        return
+    missing = [arch for arch in variant.platforms if not _index_of(asked, "triton-ascend", arch)]
+    if missing:
+        yield Problem(
+            f"triton-ascend {pin} for Python {variant.python} on {' and '.join(missing)}: no index serves it, and the "
+            "default one has it up to 3.2.0 and for Python below 3.12 only",
+            "an [index.…] that serves triton-ascend",
+        )
+
+
+_TRITON_ASCEND_ELSEWHERE_FROM = (3, 2, 1)
+
+
+def _index_of(asked: Asked, name: str, arch: Arch) -> bool:
+    """Return whether an index of the file serves a pinned package there."""
+    pin = asked.package(name)
+    return any(_serves(index.serves, name, pin, asked.variant.python, arch) for index in asked.variant.indexes.values())
+
+
+@lru_cache(maxsize=1024)
+def _serves(serves: tuple[str, ...], name: str, pin: str, python: str, arch: Arch) -> bool:
     for text in serves:
-        requirement = Requirement(text)
-        marker = requirement.marker
-        if _canonical(requirement.name) == "torch" and (
-            marker is None or marker.evaluate({"platform_machine": "x86_64"})
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement as error:
+            raise BadInput(
+                f'"{text}" is not what an index can serve: {error}', wanted="a requirement (PEP 508)"
+            ) from None
+        if (
+            _canonical(requirement.name) == name
+            and (requirement.marker is None or requirement.marker.evaluate(marker_environment(python, arch)))
+            and (version(pin) is None or fits(pin, str(requirement.specifier)))
         ):
             return True
     return False
@@ -215,13 +276,25 @@ def _row_of_vllm_ascend(asked: Asked) -> Iterator[Problem]:
     differing = [
         f"{name} {found}, not {wanted}" for name, found, wanted in pairs if found and wanted and found != wanted
     ]
-    if _release(variant.cann) != _release(row.cann):
-        differing.append(f"CANN {variant.cann}, not {row.cann}")
+    cann = row.cann_by_chip.get(variant.chip.cann_tag, row.cann)
+    if _release(variant.cann) != _release(cann):
+        differing.append(f"CANN {variant.cann}, not {cann}")
     if not fits(f"{variant.python}.0", row.python):
         differing.append(f"Python {variant.python}, not {row.python}")
     if differing:
         yield Problem(
-            f"the row of vLLM Ascend {source.version} is not met: {'; '.join(differing)}", f"the row, {_shown(row)}"
+            f"the row of vLLM Ascend {source.version} is not met: {'; '.join(differing)}",
+            f"the row, {_shown(msgspec.structs.replace(row, cann=cann, cann_by_chip={}))}",
+        )
+
+
+def _wheel_of_vllm_ascend(asked: Asked) -> Iterator[Problem]:
+    pin, variant = asked.package("vllm-ascend"), asked.variant
+    if pin and variant.chip.device_type != "A2":
+        yield Problem(
+            f"vllm-ascend {pin} as a wheel on {variant.chip.name}: wheels on the default index are built for the A2, "
+            "and refuse to start elsewhere",
+            "vllm-ascend as a source, which is compiled for the SoC",
         )
 
 
@@ -254,6 +327,19 @@ def _row_of_mindspeed(asked: Asked) -> Iterator[Problem]:
         )
 
 
+def _megatron_of_mindspeed(asked: Asked) -> Iterator[Problem]:
+    mindspeed, megatron = asked.sources.get("mindspeed"), asked.sources.get("megatron-lm")
+    if mindspeed is None or megatron is None:
+        return
+    one, other = version(mindspeed.version), version(megatron.version)
+    if one is not None and other is not None and one.release[:2] != other.release[:2]:
+        series = ".".join(str(number) for number in one.release[:2])
+        yield Problem(
+            f"MindSpeed {mindspeed.version} ({mindspeed.ref}) with Megatron-LM {megatron.version} ({megatron.ref})",
+            f"Megatron-LM {series}",
+        )
+
+
 def _megatron_of_bridge(asked: Asked) -> Iterator[Problem]:
     bridge, megatron = asked.sources.get("mcore-bridge"), asked.sources.get("megatron-lm")
     if bridge is None or megatron is None or not bridge.version or not megatron.version:
@@ -272,7 +358,7 @@ def _megatron_of_bridge(asked: Asked) -> Iterator[Problem]:
 
 def _soc_of_hardware(asked: Asked) -> Iterator[Problem]:
     variant = asked.variant
-    known = (variant.chip.soc_version, *variant.chip.soc_versions)
+    known = tuple(dict.fromkeys((variant.chip.soc_version, *variant.chip.soc_versions)))
     if not any(fnmatch.fnmatchcase(variant.soc_version, pattern.lower()) for pattern in known):
         owner = next(
             (
@@ -283,6 +369,15 @@ def _soc_of_hardware(asked: Asked) -> Iterator[Problem]:
             "",
         )
         yield Problem(f"SoC {variant.soc_version}{owner} on {variant.chip.name}", f"one of {', '.join(known)}")
+
+
+def _first_generation(asked: Asked) -> Iterator[Problem]:
+    variant = asked.variant
+    if variant.chip.cann_tag == "910" and ("vllm-ascend" in asked.sources or asked.package("vllm-ascend")):
+        yield Problem(
+            f"{variant.chip.name} has CANN's tag 910, the first generation, which vLLM Ascend does not support",
+            "cann_tag 910b where an A2 is meant, or a stack without vllm-ascend",
+        )
 
 
 def _chip_of_base(asked: Asked) -> Iterator[Problem]:
@@ -314,11 +409,17 @@ def _base_is_offered(asked: Asked) -> Iterator[Problem]:
 
 
 def _triton_on_hardware(asked: Asked) -> Iterator[Problem]:
-    if not asked.variant.chip.triton and asked.package("triton-ascend"):
+    chip = asked.variant.chip
+    if chip.triton:
+        return
+    if asked.package("triton-ascend"):
         yield Problem(
-            f"triton-ascend {asked.package('triton-ascend')} on {asked.variant.chip.name}, which it does not support",
+            f"triton-ascend {asked.package('triton-ascend')} on {chip.name}, which it does not support",
             "a stack without triton-ascend",
         )
+    for name in asked.tables.triton_importers:
+        if asked.package(name) or name in asked.sources:
+            yield Problem(f"{name} imports triton, which does not run on {chip.name}", f"a stack without {name}")
 
 
 # --- packages ---------------------------------------------------------------------------------------------------------
@@ -326,19 +427,27 @@ def _triton_on_hardware(asked: Asked) -> Iterator[Problem]:
 
 def _tvm_ffi_of_xgrammar(asked: Asked) -> Iterator[Problem]:
     xgrammar = asked.package("xgrammar")
-    parsed = version(xgrammar)
-    if parsed is None:
+    if not xgrammar:
         return
     excluded = any(fnmatch.fnmatchcase("apache-tvm-ffi", _canonical_pattern(p)) for p in asked.variant.exclude)
-    if parsed.release >= (0, 2) and excluded:
+    if _links_tvm_ffi(xgrammar) and excluded:
         yield Problem(
             f"xgrammar {xgrammar} links libtvm_ffi.so of apache-tvm-ffi, which is excluded",
             "no exclusion of apache-tvm-ffi: without it vLLM's server does not import",
         )
 
 
+def _links_tvm_ffi(pin: str) -> bool:
+    """Return whether a pin of xgrammar, a version or a range, is 0.2 or newer; a range is where it admits no 0.1."""
+    parsed = version(pin)
+    return parsed.release >= (0, 2) if parsed is not None else not fits("0.1.999", pin)
+
+
 def _numpy_of_cann(asked: Asked) -> Iterator[Problem]:
-    allowed = _numpy_range(asked.variant.cann)
+    allowed = _numpy_range(asked.tables, asked.variant.cann, asked.variant.python)
+    if allowed is None:
+        yield Problem(f"which numpy CANN {asked.variant.cann} takes is not known", unknown=True)
+        return
     if not allowed:
         return
     numpy = asked.package("numpy")
@@ -350,34 +459,47 @@ def _numpy_of_cann(asked: Asked) -> Iterator[Problem]:
         )
 
 
-@lru_cache(maxsize=256)
-def _numpy_range(cann: str) -> str:
-    tables = compat()
-    series = _release(f"{_release(cann).series}.0")
-    return next((row.range for row in tables.numpy if series <= _release(f"{row.until}.0")), "")
+def _numpy_range(tables: Compat, cann: str, python: str) -> str | None:
+    """Return the range of numpy that a CANN release takes, empty for any; None where the table has no such release."""
+    series = _release(cann).series
+    for row in tables.numpy:
+        if series in row.series and (not row.python or fits(f"{python}.0", row.python)):
+            return row.range
+    return None
 
 
 def _abi_of_os(asked: Asked) -> Iterator[Problem]:
     libraries = asked.tables.os.get(asked.variant.os)
-    for need in asked.tables.abi:
-        if not asked.package(_canonical(need.package)):
+    for package in dict.fromkeys(row.package for row in asked.tables.abi):
+        pin = asked.package(_canonical(package))
+        if not pin:
             continue
         if libraries is None:
             yield Problem(f"which symbol versions {asked.variant.os} has is not known", unknown=True)
             return
+        need = _abi_need(asked.tables, package, pin)
+        if need is None:
+            yield Problem(f"which symbol versions {package} {pin} needs is not known", unknown=True)
+            continue
         for name, wanted, found in (
             ("GLIBC", need.glibc, libraries.glibc),
             ("GLIBCXX", need.glibcxx, libraries.glibcxx),
         ):
             if wanted and _numbers(wanted) > _numbers(found):
                 yield Problem(
-                    f"{need.package} needs {name}_{wanted}, and {asked.variant.os} has {name}_{found} at most",
-                    _fitting_os(need.package, asked.tables),
+                    f"{package} needs {name}_{wanted}, and {asked.variant.os} has {name}_{found} at most",
+                    _fitting_os(need, asked.tables),
                 )
 
 
-def _fitting_os(package: str, tables: Compat) -> str:
-    need = next(row for row in tables.abi if row.package == package)
+def _abi_need(tables: Compat, package: str, pin: str) -> Abi | None:
+    for row in tables.abi:
+        if row.package == package and (not row.versions or (version(pin) is not None and fits(pin, row.versions))):
+            return row
+    return None
+
+
+def _fitting_os(need: Abi, tables: Compat) -> str:
     for name, libraries in tables.os.items():
         if _numbers(libraries.glibc) >= _numbers(need.glibc) and _numbers(libraries.glibcxx) >= _numbers(need.glibcxx):
             return f"os = {name}"
@@ -385,23 +507,23 @@ def _fitting_os(package: str, tables: Compat) -> str:
 
 
 def _wheel_exists(asked: Asked) -> Iterator[Problem]:
+    python = asked.variant.python
     for row in asked.tables.wheels:
-        if (
-            asked.package(_canonical(row.package)) == row.version
-            and Arch(row.arch) in asked.variant.platforms
-            and fits(f"{asked.variant.python}.0", row.python)
-        ):
+        pin = asked.package(_canonical(row.package))
+        if pin not in row.versions or not fits(f"{python}.0", row.python):
+            continue
+        arches = [arch for arch in asked.variant.platforms if row.arch in (None, arch)]
+        if arches:
             yield Problem(
-                f"{row.package} {row.version} has no wheel for Python {asked.variant.python} on {row.arch}",
-                "another version",
+                f"{row.package} {pin} has no wheel for Python {python} on {' and '.join(arches)}",
+                "another version" if row.python == ">=3" else "another version, or another Python",
             )
 
 
 def _exclusions_and_pins(asked: Asked) -> Iterator[Problem]:
     for pattern in asked.variant.exclude:
-        for name in asked.packages:
-            if fnmatch.fnmatchcase(name, _canonical_pattern(pattern)):
-                yield Problem(f'{name} is pinned, and excluded by "{pattern}"', "one or the other")
+        for name in fnmatch.filter(asked.packages, _canonical_pattern(pattern)):
+            yield Problem(f'{name} is pinned, and excluded by "{pattern}"', "one or the other")
 
 
 def _relaxed_is_there(asked: Asked) -> Iterator[Problem]:
@@ -422,8 +544,11 @@ def _no_moving_ref(asked: Asked) -> Iterator[Problem]:
         return
     for source in asked.variant.sources:
         if not source.commit and not _is_tag(source.ref):
+            short = set(source.ref) <= set("0123456789abcdef")
             yield Problem(
-                f"{source.name} follows {source.ref}, which moves, and this is a release",
+                f"{source.name} is at {source.ref}, part of a commit, and this is a release"
+                if short
+                else f"{source.name} follows {source.ref}, which moves, and this is a release",
                 f"sources.{source.name}.commit, a tag, or release = false",
             )
 
@@ -448,11 +573,23 @@ RULES = (
     Rule("torch-npu-cann", "torch_npu's post number selects the CANN release", _cann_of_torch_npu),
     Rule("torch-index", "on x86_64 torch_npu asks for torch's CPU build", _index_of_cpu_torch),
     Rule(
+        "triton-ascend-index",
+        "the default index has triton-ascend up to 3.2.0 and Python 3.11",
+        _index_of_triton_ascend,
+    ),
+    Rule(
         "vllm-ascend-row", "vLLM Ascend is tested with one vLLM, CANN, torch_npu and triton-ascend", _row_of_vllm_ascend
     ),
     Rule("mindspeed-row", "MindSpeed is tested with one CANN, torch and Python", _row_of_mindspeed),
+    Rule(
+        "vllm-ascend-wheel",
+        "a build of vLLM Ascend carries the family of chips it was made for",
+        _wheel_of_vllm_ascend,
+    ),
+    Rule("mindspeed-megatron", "MindSpeed patches the megatron-core of its own branch", _megatron_of_mindspeed),
     Rule("mcore-bridge", "mcore-bridge takes a range of megatron-core", _megatron_of_bridge),
     Rule("soc-hardware", "code is compiled for one family of chips", _soc_of_hardware),
+    Rule("first-generation", "CANN's tag 910 is the first generation, not the A2", _first_generation),
     Rule("base-chip", "the base image holds one chip's operators", _chip_of_base),
     Rule("base-offered", "base images exist for some chips, systems and Pythons", _base_is_offered),
     Rule("triton-hardware", "triton-ascend supports some families", _triton_on_hardware),

@@ -8,7 +8,7 @@ import pytest
 
 from ascend_images.errors import BadInput
 from ascend_images.pins import rules
-from ascend_images.pins.compat import compat
+from ascend_images.pins.compat import Abi, compat
 from ascend_images.pins.load import load
 from ascend_images.pins.model import Index, Relax
 from ascend_images.pins.platform import Arch
@@ -36,9 +36,23 @@ def with_source(name: str, variant: Variant = A2, **fields: str) -> Variant:
     return msgspec.structs.replace(variant, sources=sources)
 
 
+def serving(*requirements: str) -> dict[str, Index]:
+    return {"x": Index(url="https://x.example", serves=requirements)}
+
+
 BROKEN: list[tuple[str, Variant, str, str]] = [
-    ("torch-npu-torch", changed(packages={"torch": "2.11.0"}), "torch 2.11.0 with torch_npu 2.10.0.post4", "torch 2.10.0"),
-    ("torch-trio", changed(packages={"torchvision": "0.24.0"}), "torchvision 0.24.0 with torch 2.10.0", "torchvision 0.25.0"),
+    (
+        "torch-npu-torch",
+        changed(packages={"torch": "2.11.0"}),
+        "torch 2.11.0 with torch_npu 2.10.0.post4",
+        "torch 2.10.0",
+    ),
+    (
+        "torch-trio",
+        changed(packages={"torchvision": "0.24.0"}),
+        "torchvision 0.24.0 with torch 2.10.0",
+        "torchvision 0.25.0",
+    ),
     ("torch-trio", changed(packages={"torchaudio": None}), "torchaudio is not pinned", "a pin of torchaudio"),
     (
         "torch-npu-cann",
@@ -46,8 +60,32 @@ BROKEN: list[tuple[str, Variant, str, str]] = [
         "torch_npu 2.10.0.post2 is built for CANN 9.0.0, and this is CANN 9.1.0",
         "torch_npu 2.10.0.post4",
     ),
-    ("torch-npu-cann", changed(cann="8.3.rc2", packages={"torch_npu": "2.8.0"}), "built for CANN 8.3.RC1", "CANN 8.3.RC1"),
+    (
+        "torch-npu-cann",
+        changed(cann="8.3.rc2", packages={"torch_npu": "2.8.0"}),
+        "built for CANN 8.3.RC1",
+        "CANN 8.3.RC1",
+    ),
     ("torch-index", changed(indexes={}), "amd64 takes torch 2.10.0+cpu", 'platforms = ["arm64"]'),
+    ("torch-index", changed(indexes=serving("torch<2.10")), "amd64 takes torch 2.10.0+cpu", "torch and torchvision"),
+    (
+        "torch-index",
+        changed(packages={"torch": "2.11.0"}, platforms=(Arch.ARM64,)),
+        "arm64 takes torch 2.11.0 from the default index, where it is a CUDA build",
+        "serves torch on aarch64",
+    ),
+    (
+        "triton-ascend-index",
+        changed(indexes={}),
+        "triton-ascend 3.2.2 for Python 3.12 on amd64 and arm64",
+        "an [index.…]",
+    ),
+    (
+        "triton-ascend-index",
+        changed(CANN85, python="3.12", indexes=serving("triton-ascend; platform_machine == 'x86_64'")),
+        "triton-ascend 3.2.0 for Python 3.12 on arm64: no index serves it",
+        "serves triton-ascend",
+    ),
     (
         "vllm-ascend-row",
         with_source("vllm", version="0.22.0"),
@@ -57,14 +95,68 @@ BROKEN: list[tuple[str, Variant, str, str]] = [
     ("vllm-ascend-row", changed(cann="9.0.1"), "CANN 9.0.1, not 9.1.0", "cann 9.1.0"),
     ("vllm-ascend-row", changed(packages={"triton-ascend": "3.2.1"}), "triton-ascend 3.2.1, not 3.2.2", "3.2.2"),
     ("vllm-ascend-row", changed(CANN85, accept={}, python="3.12"), "Python 3.12, not >=3.10,<3.12", ">=3.10,<3.12"),
-    ("mindspeed-row", changed(accept={}), "CANN 9.1.0, not 9.0.0; torch 2.10.0, not 2.7.1; Python 3.12, not 3.10", "2.7.1"),
-    ("mcore-bridge", with_source("Megatron-LM", version="0.15.3"), "mcore-bridge 1.6.2 with Megatron-LM 0.15.3", ">=0.16,<0.20"),
-    ("mcore-bridge", with_source("Megatron-LM", CANN85, version="0.14.0"), "mcore-bridge 1.4.3", "megatron-core >=0.15"),
-    ("soc-hardware", changed(soc_version="ascend910_9391"), "SoC ascend910_9391 (of Atlas A3) on Atlas A2", "ascend910b4"),
+    (
+        "mindspeed-row",
+        changed(accept={}),
+        "CANN 9.1.0, not 9.0.0; torch 2.10.0, not 2.7.1; Python 3.12, not 3.10",
+        "2.7.1",
+    ),
+    (
+        "vllm-ascend-row",
+        with_source("vllm-ascend", changed(resolve(PINS, "310p"), cann="9.0.0"), version="0.22.1rc1"),
+        "CANN 9.0.0, not 9.1.0-beta.1",
+        "cann 9.1.0-beta.1",
+    ),
+    (
+        "vllm-ascend-wheel",
+        changed(CANN85, packages={"vllm_ascend": "0.18.0"}),
+        "vllm-ascend 0.18.0 as a wheel on Atlas A3",
+        "as a source",
+    ),
+    (
+        "mindspeed-megatron",
+        with_source("Megatron-LM", version="0.15.3", ref="v0.15.3"),
+        "MindSpeed 0.16.0 (core_r0.16.0) with Megatron-LM 0.15.3 (v0.15.3)",
+        "Megatron-LM 0.16",
+    ),
+    (
+        "mcore-bridge",
+        with_source("Megatron-LM", version="0.15.3"),
+        "mcore-bridge 1.6.2 with Megatron-LM 0.15.3",
+        ">=0.16,<0.20",
+    ),
+    (
+        "mcore-bridge",
+        with_source("Megatron-LM", CANN85, version="0.14.0"),
+        "mcore-bridge 1.4.3",
+        "megatron-core >=0.15",
+    ),
+    (
+        "soc-hardware",
+        changed(soc_version="ascend910_9391"),
+        "SoC ascend910_9391 (of Atlas A3) on Atlas A2",
+        "ascend910b4",
+    ),
     ("soc-hardware", changed(soc_version="ascend910"), "SoC ascend910 on Atlas A2", "ascend910b1"),
+    (
+        "first-generation",
+        changed(chip=msgspec.structs.replace(A2.chip, name="Atlas 800", cann_tag="910")),
+        "Atlas 800 has CANN's tag 910, the first generation",
+        "910b",
+    ),
     ("base-chip", changed(base_image="x/cann:9.1.0-a3-ubuntu22.04-py3.12"), "is for a3, and SoC ascend910b1", "910b"),
-    ("base-chip", changed(base_image="x/cann:9.0.1-910-ubuntu22.04-py3.12"), "910 is the first generation, not A2", "910b"),
-    ("base-offered", changed(CANN85, base_cann="8.5.2", python="3.12"), "no base image of CANN 8.5.2 for a3", "ubuntu22.04 py3.11"),
+    (
+        "base-chip",
+        changed(base_image="x/cann:9.0.1-910-ubuntu22.04-py3.12"),
+        "910 is the first generation, not A2",
+        "910b",
+    ),
+    (
+        "base-offered",
+        changed(CANN85, base_cann="8.5.2", python="3.12"),
+        "no base image of CANN 8.5.2 for a3",
+        "ubuntu22.04 py3.11",
+    ),
     ("base-offered", changed(CANN85, os="openeuler22.03"), "on openeuler22.03", "openeuler24.03 py3.11"),
     (
         "triton-hardware",
@@ -72,26 +164,93 @@ BROKEN: list[tuple[str, Variant, str, str]] = [
         "triton-ascend 3.2.2 on Atlas 300I Duo",
         "without triton-ascend",
     ),
-    ("xgrammar-tvm-ffi", changed(exclude={"apache_tvm-ffi": "x"}, packages={"apache-tvm-ffi": None}), "libtvm_ffi.so", "exclusion"),
+    (
+        "triton-hardware",
+        changed(resolve(PINS, "310p"), packages={"liger_kernel": "0.8.5"}),
+        "liger-kernel imports triton",
+        "liger-kernel",
+    ),
+    (
+        "triton-hardware",
+        changed(chip=resolve(PINS, "310p").chip),
+        "flash-linear-attention imports triton",
+        "flash-linear-attention",
+    ),
+    (
+        "xgrammar-tvm-ffi",
+        changed(exclude={"apache-*": "x"}, packages={"xgrammar": ">=0.2", "apache-tvm-ffi": None}),
+        "xgrammar >=0.2 links",
+        "exclusion",
+    ),
+    (
+        "xgrammar-tvm-ffi",
+        changed(exclude={"apache_tvm-ffi": "x"}, packages={"apache-tvm-ffi": None}),
+        "libtvm_ffi.so",
+        "exclusion",
+    ),
+    (
+        "numpy-cann",
+        changed(CANN85, packages={"numpy": "2.2.6"}),
+        "numpy 2.2.6 with CANN 8.5.1 (CANN's installation guides",
+        "numpy<2",
+    ),
     ("numpy-cann", changed(cann="8.1.rc1", packages={"numpy": "2.2.6"}), "numpy 2.2.6 with CANN 8.1.rc1", "numpy<2"),
-    ("abi", changed(os="openeuler22.03"), "triton-ascend needs GLIBCXX_3.4.30, and openeuler22.03 has GLIBCXX_3.4.28", "os = ubuntu22.04"),
+    (
+        "abi",
+        changed(os="openeuler22.03", packages={"flagtree": "0.4.1+ascend3.2"}),
+        "flagtree needs GLIBCXX_3.4.30, and openeuler22.03 has GLIBCXX_3.4.28",
+        "os = ubuntu22.04",
+    ),
     (
         "abi",
         changed(os="openeuler22.03", packages={"mooncake-transfer-engine-npu": "0.3.11.post1", "triton-ascend": None}),
         "mooncake-transfer-engine-npu needs GLIBC_2.35, and openeuler22.03 has GLIBC_2.34",
         "os = ubuntu22.04",
     ),
-    ("wheel-missing", changed(packages={"torch_npu": "2.10.0.post6"}), "no wheel for Python 3.12 on amd64", "another version"),
-    ("exclude-pin", changed(packages={"flashinfer-python": "1"}), 'flashinfer-python is pinned, and excluded by "flashinfer*"', "one"),
-    ("relax-nothing", changed(relax=(Relax(whose="vlm", demand="numpy", reason="x"),)), '"vlm" (numpy) lifts nothing', '"vllm"'),
+    (
+        "wheel-missing",
+        changed(packages={"torch_npu": "2.10.0.post6"}),
+        "no wheel for Python 3.12 on amd64",
+        "another version",
+    ),
+    (
+        "wheel-missing",
+        changed(packages={"torch_npu": "2.7.1"}),
+        "2.7.1 has no wheel for Python 3.12 on amd64 and arm64",
+        "Python",
+    ),
+    (
+        "wheel-missing",
+        changed(packages={"torch_npu": "2.9.0.post1"}, python="3.11"),
+        "torch_npu 2.9.0.post1 has no wheel",
+        "version",
+    ),
+    (
+        "exclude-pin",
+        changed(packages={"flashinfer-python": "1"}),
+        'flashinfer-python is pinned, and excluded by "flashinfer*"',
+        "one",
+    ),
+    (
+        "relax-nothing",
+        changed(relax=(Relax(whose="vlm", demand="numpy", reason="x"),)),
+        '"vlm" (numpy) lifts nothing',
+        '"vllm"',
+    ),
     ("moving-ref", with_source("vllm", ref="main"), "vllm follows main, which moves", "sources.vllm.commit"),
     ("moving-ref", with_source("vllm", ref="releases/v0.23.0"), "follows releases/v0.23.0", "release = false"),
+    ("moving-ref", with_source("vllm", ref="de93536e"), "vllm is at de93536e, part of a commit", "sources.vllm.commit"),
     ("moving-ref", with_source("MindSpeed", commit=""), "MindSpeed follows core_r0.16.0", "a tag"),
     ("tag-names", changed(tag_template="{ms-swift}-{os}"), "does not say the hardware", "{cann_tag}"),
     ("tag-names", changed(tag_template="{ms-swift}-{cann_tag}"), "does not say the operating system", "{os}"),
     ("unused-accept", changed(accept={**A2.accept, "abi": "x"}), 'the accept "abi" accepts nothing', "no accept.abi"),
-    ("unused-accept", changed(accept={**A2.accept, "mindsped-row": "x"}), '"mindsped-row" names no rule', '"mindspeed-row"'),
-]  # fmt: skip
+    (
+        "unused-accept",
+        changed(accept={**A2.accept, "mindsped-row": "x"}),
+        '"mindsped-row" names no rule',
+        '"mindspeed-row"',
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +265,9 @@ def test_a_broken_rule_names_what_was_found_and_what_was_wanted(
 
 
 UNKNOWN: list[tuple[str, Variant, str]] = [
+    ("torch-npu-torch", changed(packages={"torch": ">=2.9"}), "torch >=2.9 is a range"),
+    ("numpy-cann", changed(cann="9.2.0"), "which numpy CANN 9.2.0 takes is not known"),
+    ("abi", changed(packages={"triton-ascend": "3.6.0"}), "triton-ascend 3.6.0 needs is not known"),
     ("torch-trio", changed(packages={"torch": "2.99.0"}), "torch 2.99.0 is not known"),
     ("torch-npu-cann", changed(packages={"torch_npu": "2.10.0.post7"}), "torch_npu 2.10.0.post7"),
     ("vllm-ascend-row", with_source("vllm-ascend", version="0.99.0"), "no row for vLLM Ascend 0.99.0"),
@@ -145,6 +307,12 @@ HOLDING: list[tuple[str, Variant]] = [
     ("numpy-cann", changed(packages={"numpy": "2.2.6"})),
     ("abi", changed(os="openeuler24.03")),
     ("abi", changed(os="openeuler22.03", packages={"triton-ascend": None})),
+    # Read off its wheels: GLIBC_2.27 and GLIBCXX_3.4.22.
+    ("abi", changed(os="openeuler22.03", packages={"triton-ascend": "3.2.0"})),
+    ("triton-ascend-index", changed(CANN85, indexes={})),
+    ("triton-hardware", changed(packages={"liger_kernel": "0.8.5"})),
+    ("mindspeed-megatron", with_source("Megatron-LM", version="0.16.2")),
+    ("vllm-ascend-wheel", changed(packages={"vllm_ascend": "0.23.0"})),
     ("wheel-missing", changed(packages={"torch_npu": "2.10.0.post6"}, python="3.11")),
     ("moving-ref", with_source("vllm", ref="main", commit="0" * 40)),
     ("moving-ref", msgspec.structs.replace(with_source("vllm", ref="main"), release=False)),
@@ -193,8 +361,33 @@ def test_the_public_image_s_torch_npu_needs_two_accepts() -> None:
 
 
 def test_an_index_that_serves_another_package_does_not_serve_torch() -> None:
-    assert found(changed(indexes={"x": Index(url="https://x.example", serves=("triton",))}), "torch-index")
-    assert not found(changed(indexes={"x": Index(url="https://x.example", serves=("torch",))}), "torch-index")
+    assert found(changed(indexes=serving("triton")), "torch-index")
+    assert found(changed(indexes=serving("torch; platform_machine == 'aarch64'")), "torch-index")
+    assert not found(changed(indexes=serving("torch", "torchvision", "torchaudio")), "torch-index")
+
+
+def test_an_index_of_torch_alone_leaves_its_companions_without_a_cpu_build() -> None:
+    (finding,) = found(changed(indexes=serving("torch")), "torch-index")
+    assert finding.message == "amd64 takes torchvision 0.25.0+cpu, torchaudio 2.10.0+cpu, and no index serves them"
+
+
+def test_an_index_entry_that_is_no_requirement_is_named() -> None:
+    with pytest.raises(BadInput, match='"torch=2" is not what an index can serve'):
+        rules.evaluate(changed(indexes=serving("torch=2")), PINS)
+
+
+def test_a_library_newer_than_the_system_s_is_told_with_the_first_system_that_fits() -> None:
+    """As reported: built against GLIBCXX_3.4.30, which openEuler 22.03 has not and 24.03 has."""
+    tables = msgspec.structs.replace(compat(), abi=(Abi(package="triton-ascend", glibcxx="3.4.30"),))
+
+    def asked(os: str) -> list[Finding]:
+        return [f for f in rules.evaluate(changed(CANN85, os=os), PINS, tables) if f.rule == "abi"]
+
+    (finding,) = asked("openeuler22.03")
+    assert finding.state == "broken"
+    assert finding.message == "triton-ascend needs GLIBCXX_3.4.30, and openeuler22.03 has GLIBCXX_3.4.28 at most"
+    assert finding.wanted == "os = ubuntu22.04"
+    assert asked("openeuler24.03") == []
 
 
 @pytest.mark.parametrize(("cann", "default"), [("8.5.0", "3.2.0"), ("8.5.2", "3.2.0"), ("9.0.1", "3.2.1")])
@@ -210,8 +403,10 @@ def test_a_series_without_a_default_must_be_told(cann: str) -> None:
 
 
 def test_the_resolver_is_told_the_range_of_what_is_not_pinned() -> None:
-    assert rules.constraints(changed(cann="8.1.rc1")) == ("numpy<2",)
-    assert rules.constraints(A2) == ()
+    assert rules.constraints(changed(cann="8.1.rc1", packages={"numpy": None})) == ("numpy<2",)
+    assert rules.constraints(changed(CANN85, packages={"numpy": None})) == ("numpy<2",)
+    assert rules.constraints(changed(packages={"numpy": None})) == ()
+    assert rules.constraints(CANN85) == ()
 
 
 def test_every_table_says_where_it_was_read() -> None:

@@ -20,7 +20,7 @@ VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 
 
 def test_the_committed_schema_is_what_the_model_gives() -> None:
-    assert (ROOT / SCHEMA_FILE).read_text() == schema_text(), "type: invoke render"
+    assert (ROOT / SCHEMA_FILE).read_text() == schema_text(), "type: invoke schema"
 
 
 def test_the_project_s_file_is_valid_by_the_schema() -> None:

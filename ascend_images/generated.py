@@ -1,0 +1,42 @@
+"""What is generated and committed besides locks: the rendered files, and the JSON schema of versions.toml."""
+
+from pathlib import Path
+
+from ascend_images.errors import CheckFailed
+from ascend_images.files import write_atomic
+from ascend_images.images.rendered import check_rendered, write_rendered
+from ascend_images.selection import Selection
+
+
+def write(selection: Selection, *, everything: bool) -> list[Path]:
+    """Write the rendered files that are out of date; return their paths below the project's root.
+
+    `everything`: all variants were chosen, so files of others are removed.
+    """
+    changed = write_rendered(selection.output, selection.variants, all_of_them=everything and not selection.changed)
+    return [(selection.output / path).relative_to(selection.root) for path in changed]
+
+
+def require_current(selection: Selection, *, everything: bool) -> None:
+    """Raise CheckFailed, listing each rendered file that is out of date and the command that mends it, if any is."""
+    names = tuple(f"{variant.name}." for variant in selection.variants)
+    stale = [
+        str(one)
+        for one in check_rendered(selection.output, selection.variants)
+        if everything or one.path.name.startswith(names)
+    ]
+    if stale:
+        raise CheckFailed(
+            "\n".join(stale),
+            wanted="files that are what versions.toml and dockerfiles/templates give",
+            do="invoke render",
+        )
+
+
+def write_schema(root: Path) -> Path:
+    """Write the JSON schema; return its path below the project's root."""
+    # Not for every rendering: it is a third of its time.
+    from ascend_images.pins.schema import SCHEMA_FILE, schema_text
+
+    write_atomic(root / SCHEMA_FILE, schema_text())
+    return Path(SCHEMA_FILE)

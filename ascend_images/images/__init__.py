@@ -1,0 +1,1 @@
+"""Images: a Variant becomes a Dockerfile, a bake file and a built image."""

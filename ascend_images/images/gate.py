@@ -1,0 +1,112 @@
+"""What must hold before a build starts: a lock that is current and complete, checksums, contexts that are stages."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ascend_images.errors import BadInput, nearest
+from ascend_images.images.plan import BuildPlan
+from ascend_images.pins.lockfile import LockFile, is_current
+
+_NAMED = 3  # gaps of a lock that a message names; the lock file names all
+
+
+def check_plans(plans: Sequence[BuildPlan], *, stages: Callable[[str], Iterable[str]]) -> None:
+    """Raise BadInput, saying all that is wrong with all plans, unless each may be built.
+
+    `stages` gives the names of a Dockerfile's stages.
+    """
+    problems = [problem for plan in plans for problem in (*_context_problems(plan, stages), *_lock_problems(plan))]
+    _check_same_name(plans)
+    if not problems:
+        return
+    if len(problems) == 1:
+        raise problems[0]
+    # One cause (a lock that is missing for both architectures) is one way out.
+    ways = dict.fromkeys(problem.do for problem in problems if problem.do)
+    raise BadInput(
+        "\n".join(f"- {problem.found}" for problem in problems),
+        wanted="; ".join(dict.fromkeys(problem.wanted for problem in problems if problem.wanted)),
+        do="\n          ".join(ways),
+    )
+
+
+def load_lock(plan: BuildPlan) -> LockFile:
+    """Return the lock that the plan installs from; raises BadInput when there is none or it is not one."""
+    return LockFile.load(plan.lock)
+
+
+def _check_same_name(plans: Sequence[BuildPlan]) -> None:
+    images: dict[str, str] = {}
+    for plan in plans:
+        other = images.setdefault(plan.image, plan.name)
+        if other != plan.name or sum(one.name == plan.name for one in plans) > 1:
+            raise BadInput(f"{other} and {plan.name} would both be {plan.image}", wanted="each image once in one call")
+
+
+def _context_problems(plan: BuildPlan, stages: Callable[[str], Iterable[str]]) -> list[BadInput]:
+    """BuildKit ignores a context that replaces nothing, and builds the real thing instead: so it is an error here."""
+    known = tuple(stages(plan.rendered.text))
+    return [
+        BadInput(
+            f'{plan.name}: the context "{name}" replaces nothing: no stage of {plan.rendered.file.name} has that name',
+            wanted=nearest(name, known),
+        )
+        for name in plan.contexts
+        if name not in known
+    ]
+
+
+def _lock_problems(plan: BuildPlan) -> list[BadInput]:
+    make = f"invoke lock --variant {plan.variant.name}"
+    if not plan.lock.is_file():
+        return [BadInput(f"{plan.name} has no lock: {_shown(plan)} is not there", wanted="a lock file", do=make)]
+    try:
+        lock = load_lock(plan)
+    except BadInput as problem:
+        return [problem]
+    if (lock.variant, lock.arch) != (plan.variant.name, plan.arch):
+        found = f"{_shown(plan)} is the lock of {lock.variant} {lock.arch.value}, not of {plan.name}"
+        return [BadInput(found, wanted="the lock of what is built", do=make)]
+    if plan.choices.unlocked:
+        return []
+    unlocked = f"build without: invoke build --variant {plan.variant.name} --unlocked"
+    problems = []
+    if not is_current(lock, plan.pinned):
+        problems.append(
+            BadInput(
+                f"{plan.name}: {_shown(plan)} was made from other pins than versions.toml has now",
+                wanted="a lock of these pins",
+                do=f"{make}; or {unlocked}",
+            )
+        )
+    if lock.incomplete:
+        more = len(lock.incomplete) - _NAMED
+        named = "; ".join(lock.incomplete[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+        problems.append(
+            BadInput(
+                f"{plan.name}: {_shown(plan)} is incomplete: {named}",
+                wanted="every package with its hash",
+                do=f"{make}, where those can be reached; or {unlocked}",
+            )
+        )
+    problems += _checksum_problems(plan, unlocked)
+    return problems
+
+
+def _checksum_problems(plan: BuildPlan, unlocked: str) -> list[BadInput]:
+    """CANN packages that nothing could be checked against, unless a context brings them."""
+    if f"cann-run-{plan.arch.value}" in plan.contexts:
+        return []
+    files = [run.file for run in plan.variant.runs if run.arch is plan.arch and not run.sha256]
+    if not files:
+        return []
+    return [
+        BadInput(
+            f"{plan.name}: no sha256 is known for {', '.join(files)}",
+            wanted="a checksum for everything that is downloaded",
+            do=f'write it to [cann."{plan.variant.cann}".run] in versions.toml; or {unlocked}',
+        )
+    ]
+
+
+def _shown(plan: BuildPlan) -> str:
+    return str(plan.lock.relative_to(plan.root) if plan.lock.is_relative_to(plan.root) else plan.lock)

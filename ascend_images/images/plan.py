@@ -1,0 +1,333 @@
+"""The plan of one build: a variant, an architecture and what was chosen on the command line, as one frozen value."""
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ascend_images.errors import BadInput
+from ascend_images.images import bake
+from ascend_images.images.network import DIRECT, Network
+from ascend_images.images.sources import LocalSource, staged_path
+from ascend_images.pins.lockfile import file_name
+from ascend_images.pins.platform import Arch
+from ascend_images.pins.tags import BaseTag, ImageRef, arch_tag
+from ascend_images.pins.variant import Variant
+
+#: Where builds leave their files, below the repository's root; git ignores it.
+BUILD_FOLDER = "build"
+#: Labels that say how an image was built; what is in it is said by the rendered file's own.
+LABEL_UNLOCKED = "io.ascend-images.unlocked"
+LABEL_SOURCE = "io.ascend-images.source."
+
+_IMAGE_CONTEXT = "docker-image://"
+_EPOCH = re.compile(r"[0-9]{1,11}")
+# 1980-01-01, the time that all files of an image carry too; zip archives can name none before it.
+_FALLBACK_EPOCH = 315532800
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """A rendered Dockerfile and its image.json, and where the build finds them.
+
+    `file` is the Dockerfile, `facts` the folder that replaces the stage of that name where the committed image.json is
+    not the one that is meant (None: the committed one is).
+    """
+
+    file: Path
+    text: str
+    image: Mapping[str, Any]
+    facts: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What was chosen on the command line for all images of one call.
+
+    `builder` names a buildx builder, empty for the engine's own; `epoch` becomes SOURCE_DATE_EPOCH, in seconds;
+    `arch_typed` says that the architecture was typed, so that emulating it is meant.
+    """
+
+    push: bool = False
+    builder: str = ""
+    unlocked: bool = False
+    base_image: str = ""
+    wheels: Path | None = None
+    epoch: int = _FALLBACK_EPOCH
+    arch_typed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildPlan:
+    """All that decides one image: what is built, from what, under which name.
+
+    `variant` is what the image says of itself, the commits of local checkouts included; `pinned` the same without
+    those, which is what locks are made for. `root` is the repository, the build's context. `contexts` hold folders or
+    `docker-image://…` by the stage they replace.
+    """
+
+    variant: Variant
+    pinned: Variant
+    arch: Arch
+    root: Path
+    rendered: Rendered
+    choices: Choices = field(default_factory=Choices)
+    contexts: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[LocalSource, ...] = ()
+    network: Network = DIRECT
+
+    @property
+    def name(self) -> str:
+        """What people call it: `a2 arm64`."""
+        return f"{self.variant.name} {self.arch.value}"
+
+    @property
+    def target(self) -> str:
+        """Its name in the bake file."""
+        return bake.target_name(self.variant.name, self.arch)
+
+    @property
+    def image(self) -> str:
+        """The image's full name, the tag of its architecture included."""
+        return f"{self.variant.repository}:{arch_tag(self.variant.tag, self.arch)}"
+
+    @property
+    def lock(self) -> Path:
+        """The lock file that the build installs from: in the folder that replaces the stage `lock`, or in `locks/`."""
+        given = self.contexts.get("lock")
+        folder = Path(given) if given is not None else self.root / "locks"
+        return folder / file_name(self.variant.name, self.arch)
+
+    @property
+    def base(self) -> str:
+        """The base image's reference, or the folder that replaces it."""
+        return self.contexts.get("cann", self.variant.base_image).removeprefix(_IMAGE_CONTEXT)
+
+    @property
+    def record(self) -> Path:
+        """Where its record goes."""
+        return self.root / BUILD_FOLDER / "records" / f"{self.variant.name}.{self.arch.value}.json"
+
+    @property
+    def log(self) -> Path:
+        """Where its log goes."""
+        return self.root / BUILD_FOLDER / "logs" / f"{self.variant.name}.{self.arch.value}.log"
+
+    @property
+    def staging(self) -> Path:
+        """Where local checkouts are copied to for the build."""
+        return self.root / BUILD_FOLDER / "sources"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels that this build adds to those of the rendered file."""
+        labels = {f"{LABEL_SOURCE}{source.name.lower()}": source.description for source in self.sources}
+        if self.choices.unlocked:
+            labels[LABEL_UNLOCKED] = "true"
+        return labels
+
+
+def make_plan(
+    variant: Variant,
+    arch: Arch,
+    *,
+    root: Path,
+    rendered: Rendered,
+    choices: Choices,
+    contexts: Mapping[str, str] | None = None,
+    sources: Sequence[LocalSource] = (),
+    network: Network = DIRECT,
+) -> BuildPlan:
+    """Return the plan; raises BadInput for an architecture the variant is not built for and choices that clash.
+
+    `contexts` come from the caller (the sandbox's stand-ins, for one). Local checkouts, `--wheels`, `--base-image` and
+    a mirror of the base registry become contexts here, in front of those. `rendered` must be of
+    `with_local_sources(variant, sources)`.
+    """
+    if arch not in variant.platforms:
+        declared = ", ".join(platform.value for platform in variant.platforms)
+        raise BadInput(f"variant {variant.name} is not built for {arch.value}", wanted=f"one of {declared}")
+    chosen = dict(contexts or {})
+    if network.base and "cann" not in chosen:
+        chosen["cann"] = _IMAGE_CONTEXT + network.base
+        chosen.setdefault("fetch", chosen["cann"])
+    if choices.base_image:
+        # Sources are fetched in the same image: another `fetch` would still be the pinned base.
+        chosen["cann"] = chosen["fetch"] = _IMAGE_CONTEXT + str(_base_image(variant, choices.base_image))
+    if choices.wheels is not None:
+        chosen["wheels"] = str(_wheels(choices.wheels))
+    if rendered.facts is not None:
+        chosen["facts"] = str(rendered.facts)
+    staging = root / BUILD_FOLDER / "sources"
+    chosen.update((source.stage, str(staged_path(source, staging))) for source in sources)
+    return BuildPlan(
+        variant=with_local_sources(variant, sources),
+        pinned=variant,
+        arch=arch,
+        root=root,
+        rendered=rendered,
+        choices=choices,
+        contexts=chosen,
+        sources=tuple(sources),
+        network=network,
+    )
+
+
+def with_local_sources(variant: Variant, sources: Sequence[LocalSource]) -> Variant:
+    """Return the variant with the commits of local checkouts in place of the pinned ones, as its image will say."""
+    commits = {source.name: source.commit for source in sources}
+    replaced = (
+        msgspec.structs.replace(source, commit=commits.get(source.name, source.commit)) for source in variant.sources
+    )
+    return msgspec.structs.replace(variant, sources=tuple(replaced)) if commits else variant
+
+
+def with_shared_packages(plans: Sequence[BuildPlan]) -> list[BuildPlan]:
+    """Return the plans, those that differ only by chip installing their packages on one base for all.
+
+    The packages are installed beside the base and copied into each image, so the work is done once and the layer is the
+    same; sources are fetched in that base as well. A plan that says itself what `packages-base` or `fetch` is keeps it.
+    """
+    groups: dict[tuple[str, ...], set[str]] = {}
+    for plan in filter(_shares_packages, plans):
+        groups.setdefault(_base_kind(plan), set()).add(plan.base)
+    return [_on_packages_base(plan, groups.get(_base_kind(plan), set())) for plan in plans]
+
+
+def target_of(plan: BuildPlan, secrets: Mapping[str, Path], *, driver: str = "docker") -> bake.Target:
+    """Return the plan as a bake target; `secrets` are files by id, `driver` is the builder's.
+
+    Media types are always OCI's, so that the digest does not depend on what else is asked for. What is pushed carries
+    minimal provenance (the image manifest's digest stays the same with it); what is kept by the engine carries none.
+    """
+    return bake.Target(
+        # Relative to the repository, where bake is run: what is printed is the same on every machine.
+        context=".",
+        dockerfile=_relative(plan.rendered.file, plan.root),
+        contexts={name: _relative_context(value, plan.root) for name, value in sorted(plan.contexts.items())},
+        args={
+            "SOURCE_DATE_EPOCH": str(plan.choices.epoch),
+            **({"UNLOCKED": "1"} if plan.choices.unlocked else {}),
+        },
+        labels=plan.labels,
+        tags=(plan.image,),
+        platforms=(plan.arch.platform,),
+        output=(bake.attributes(_output(plan, driver)),),
+        secret=tuple(bake.attributes({"id": name, "src": str(path)}) for name, path in secrets.items()),
+        attest=(bake.attributes(_provenance(plan)),),
+    )
+
+
+def dry_run(plans: Sequence[BuildPlan]) -> bytes:
+    """Return the bake file of all plans as it would be run from the repository's root, one target after the other.
+
+    Plans that share their packages do so here as well.
+    Secrets stand there by the name that their file would have in a private folder; nothing of them is written.
+    """
+    return bake.bake_file(
+        (plan.target, target_of(plan, {name: Path(f"<private folder>/{name}") for name in plan.network.secrets()}))
+        for plan in with_shared_packages(plans)
+    )
+
+
+def source_date_epoch(root: Path, environment: Mapping[str, str]) -> int:
+    """Return the time that the images' configurations carry, in seconds.
+
+    That is SOURCE_DATE_EPOCH where the caller sets it (reproducible-builds.org), else the time of the last commit that
+    changed versions.toml or a lock, so that the same pins give the same digests at any time and on any machine; and
+    1980-01-01 where there is no such commit. A shallow clone may not hold that commit: set the variable there.
+    """
+    given = environment.get("SOURCE_DATE_EPOCH", "").strip()
+    if given:
+        if not _EPOCH.fullmatch(given):
+            raise BadInput(
+                f"SOURCE_DATE_EPOCH is {given!r}", wanted="a number of seconds since 1970", do="unset SOURCE_DATE_EPOCH"
+            )
+        return int(given)
+    command = ["git", "-C", str(root), "log", "-1", "--format=%ct", "--", "versions.toml", "locks"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:
+        answer = ""
+    return int(answer) if _EPOCH.fullmatch(answer) else _FALLBACK_EPOCH
+
+
+def _output(plan: BuildPlan, driver: str) -> dict[str, str]:
+    # Another builder than the engine's own keeps what it builds to itself; `docker` hands it to the engine.
+    kind = "image" if plan.choices.push or driver == "docker" else "docker"
+    return {"type": kind, **({"push": "true"} if plan.choices.push else {}), "oci-mediatypes": "true"}
+
+
+def _provenance(plan: BuildPlan) -> dict[str, str]:
+    return {"type": "provenance", **({"mode": "min"} if plan.choices.push else {"disabled": "true"})}
+
+
+def _base_image(variant: Variant, text: str) -> ImageRef:
+    """Return the base image named on the command line; raises BadInput if by its tag it is for something else."""
+    reference = ImageRef.parse(text).require_tag()
+    try:
+        tag = BaseTag.parse(reference.tag or "")
+    except BadInput:
+        return reference  # a name of somebody's own: the image's own check tells what it holds
+    differences = [
+        f"{what} {found}, not {wanted}"
+        for what, found, wanted in (
+            ("chip", tag.chip, variant.chip.cann_tag),
+            ("CANN", tag.release, variant.base_cann),
+            ("OS", tag.os, variant.os),
+            ("Python", tag.python, variant.python),
+        )
+        if (str(found).lower() != wanted.lower())
+    ]
+    if differences:
+        raise BadInput(
+            f"--base-image {text} does not fit variant {variant.name}: {'; '.join(differences)}",
+            wanted=f"a base like {variant.base_image}",
+            do=f"leave --base-image out, or choose the variant for that base (SoC is {variant.soc_version} here)",
+        )
+    return reference
+
+
+def _wheels(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise BadInput(f"--wheels {folder}: no such folder", wanted="a folder of wheels")
+    if not any(folder.glob("*.whl")):
+        raise BadInput(f"--wheels {folder}: no wheel in it", wanted="a folder of .whl files")
+    return folder.resolve()
+
+
+def _shares_packages(plan: BuildPlan) -> bool:
+    """Say whether the plan's base is an image and its packages are installed on that."""
+    is_image = plan.contexts.get("cann", _IMAGE_CONTEXT).startswith(_IMAGE_CONTEXT)
+    return is_image and "packages-base" not in plan.contexts
+
+
+def _on_packages_base(plan: BuildPlan, bases: AbstractSet[str]) -> BuildPlan:
+    """Return the plan with the first of several bases as its `packages-base`, and to fetch in."""
+    if len(bases) < 2 or not _shares_packages(plan):
+        return plan
+    base = _IMAGE_CONTEXT + min(bases)
+    return replace(plan, contexts={"fetch": base, **plan.contexts, "packages-base": base})
+
+
+def _base_kind(plan: BuildPlan) -> tuple[str, ...]:
+    """What decides how packages are installed, the chip left out."""
+    variant = plan.variant
+    return (variant.base_cann, variant.os, variant.python, variant.python_home, plan.arch.value)
+
+
+def _relative(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _relative_context(value: str, root: Path) -> str:
+    if "://" in value:
+        return value
+    relative = _relative(Path(value), root)
+    # A bare word would be taken for the name of another target or an image.
+    return relative if relative.startswith(("/", ".")) else f"./{relative}"

@@ -1,0 +1,106 @@
+"""The record of one build: what it made, and of which pins, lock, base and checkouts."""
+
+import hashlib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ascend_images.errors import BadInput
+from ascend_images.files import write_atomic
+from ascend_images.images.plan import BuildPlan
+from ascend_images.images.readback import Layer, Made
+from ascend_images.pins.lockfile import LockFile
+from ascend_images.pins.platform import Arch
+
+
+class LocalRecord(msgspec.Struct, frozen=True):
+    """A local checkout that stood in for a source: where it lay, its commit, and whether it held more than that."""
+
+    folder: str
+    commit: str
+    dirty: bool
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one build made.
+
+    `digest` is what the image's name stands for, `manifest` the image's own manifest (the same for the same build),
+    `config` its configuration, all as digests. `bytes` is the size as it is sent; it and `layers` are None where they
+    could not be read. `inputs` is what the lock was made from, `dockerfile` and `lock` are hashes of the files used,
+    `resolved` is the variant with every pin, `contexts` what replaced stages.
+    """
+
+    schema: Literal[1] = 1
+    variant: str
+    arch: Arch
+    image: str
+    tag: str
+    pushed: bool
+    digest: str
+    manifest: str
+    config: str
+    bytes: int | None
+    layers: tuple[Layer, ...] | None
+    seconds: float
+    unlocked: bool
+    incomplete: tuple[str, ...]
+    epoch: int
+    builder: str
+    base: str
+    inputs: str
+    dockerfile: str
+    lock: str
+    contexts: dict[str, str]
+    local: dict[str, LocalRecord]
+    resolved: dict[str, Any]
+
+
+def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) -> Record:
+    """Return the record of what `plan` made from `lock` in so many seconds."""
+    return Record(
+        variant=plan.variant.name,
+        arch=plan.arch,
+        image=plan.image,
+        tag=plan.variant.tag,
+        pushed=plan.choices.push,
+        digest=made.digest,
+        manifest=made.manifest,
+        config=made.config_digest,
+        bytes=made.bytes,
+        layers=made.layers,
+        seconds=round(seconds, 2),
+        unlocked=plan.choices.unlocked,
+        incomplete=lock.incomplete,
+        epoch=plan.choices.epoch,
+        builder=plan.choices.builder or "default",
+        base=plan.base,
+        inputs=lock.inputs,
+        dockerfile=_sha256(plan.rendered.text),
+        lock=_sha256(str(lock)),
+        contexts=dict(sorted(plan.contexts.items())),
+        local={source.name: LocalRecord(str(source.folder), source.commit, source.dirty) for source in plan.sources},
+        # By way of JSON, so that a record and the same one read back are equal.
+        resolved=msgspec.json.decode(msgspec.json.encode(plan.variant)),
+    )
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a record, whole or not at all."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+
+
+def load_record(path: Path) -> Record | None:
+    """Return the record at `path`, None when there is none; raises BadInput when the file is not one."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{path}: not the record of a build: {error}", wanted="a file that `invoke build` wrote", do=f"rm {path}"
+        ) from None
+
+
+def _sha256(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,243 @@
+"""Build processes: so many at a time, each with a log of its own, all of them ended when somebody interrupts."""
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Protocol, Self, cast
+
+from ascend_images.images.progress import BuildState, FailedStep, Line
+
+# What a build has after a signal to end its steps: BuildKit took 1.5 s at most when it was tried.
+GRACE_SECONDS = 20.0
+_TICK_SECONDS = 0.25
+_READ_BYTES = 1 << 16
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The builds were ended because of a signal; `signum` is its number."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process to run: `command` in `cwd`, what it says on stderr going to `log` (begun anew)."""
+
+    name: str
+    command: tuple[str, ...]
+    cwd: Path
+    log: Path
+    environment: Mapping[str, str]
+    hide: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended: its exit code (negative: the signal that killed it), its time, and what failed in it."""
+
+    job: Job
+    code: int
+    seconds: float
+    failure: FailedStep | None
+
+
+class View(Protocol):
+    """Shows running jobs to a person."""
+
+    def started(self, name: str) -> None:
+        """A job began."""
+
+    def said(self, name: str, line: Line) -> None:
+        """A job's build said something; it stands in the log as well."""
+
+    def update(self, name: str, state: BuildState) -> None:
+        """A job still runs: called several times a second."""
+
+    def ended(self, name: str, ok: bool, seconds: float) -> None:
+        """A job ended, and whether all is well with it."""
+
+
+def run_jobs(jobs: Sequence[Job], *, at_once: int, view: View, on_end: Callable[[Ended], bool]) -> None:
+    """Run all jobs, at most `at_once` at a time; one that fails does not stop the others.
+
+    `on_end` is called with each as it ends, from this thread, and says whether all is well with it. A SIGINT or
+    SIGTERM ends the running jobs (SIGINT to their whole process groups; SIGKILL after a grace period or a second
+    signal), starts no other, calls `on_end` for none of them, and raises Interrupted once they are gone.
+    """
+    with _Runner(view, on_end) as runner, _signals_to(runner.interrupt):
+        runner.run(deque(jobs), at_once)
+
+
+@dataclass
+class _Running:
+    """A process under way."""
+
+    job: Job
+    process: subprocess.Popen[bytes]
+    log: IO[str]
+    began: float
+    state: BuildState
+    stderr: IO[bytes]
+    partial: bytes = b""
+
+    @property
+    def fileno(self) -> int:
+        """The descriptor that its output comes from."""
+        return self.stderr.fileno()
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to the process and all it started (the docker client runs buildx as a child)."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signum)
+
+
+class _Runner:
+    """One loop over the outputs of all processes: no threads, so nothing to lock."""
+
+    def __init__(self, view: View, on_end: Callable[[Ended], bool]) -> None:
+        self._view = view
+        self._on_end = on_end
+        self._selector = selectors.DefaultSelector()
+        self._running: dict[int, _Running] = {}
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._signal = 0
+        self._signals = 0
+        self._deadline = 0.0
+
+    def __enter__(self) -> Self:
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Only after an unexpected error are there any left: nothing may go on building behind our back.
+        for running in list(self._running.values()):
+            running.signal(signal.SIGKILL)
+            running.process.wait()
+            self._close(running)
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def interrupt(self, signum: int) -> None:
+        """Note a signal; called from a signal handler, so it does next to nothing."""
+        self._signal = self._signal or signum
+        self._signals += 1
+        with suppress(BlockingIOError):
+            os.write(self._wake_write, b"!")
+
+    def run(self, waiting: deque[Job], at_once: int) -> None:
+        """Run the jobs; raises Interrupted."""
+        passed_on = 0
+        while (waiting and not self._signal) or self._running:
+            while waiting and not self._signal and len(self._running) < max(1, at_once):
+                self._start(waiting.popleft())
+            for running in self._ready():
+                self._read(running)
+            if self._signals > passed_on or (self._signal and time.monotonic() > self._deadline):
+                self._pass_on(first=passed_on == 0)
+                passed_on = self._signals
+        if self._signal:
+            raise Interrupted(self._signal)
+
+    def _start(self, job: Job) -> None:
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        log = job.log.open("w", encoding="utf-8", buffering=1)
+        try:
+            process = subprocess.Popen(
+                job.command,
+                cwd=job.cwd,
+                env=dict(job.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                # A process group of its own: a Ctrl-C in the terminal reaches it through us alone, and once.
+                start_new_session=True,
+            )
+        except BaseException:
+            log.close()
+            raise
+        stderr = cast("IO[bytes]", process.stderr)  # a pipe was asked for
+        running = _Running(job, process, log, time.monotonic(), BuildState(job.hide), stderr)
+        self._running[running.fileno] = running
+        self._selector.register(running.fileno, selectors.EVENT_READ)
+        self._view.started(job.name)
+
+    def _ready(self) -> Iterator[_Running]:
+        """Wait for output, a signal or the next tick, and yield the jobs that have something to read."""
+        for key, _ in self._selector.select(_TICK_SECONDS):
+            if key.fd == self._wake_read:
+                os.read(self._wake_read, _READ_BYTES)
+            elif key.fd in self._running:
+                yield self._running[key.fd]
+        for running in self._running.values():
+            self._view.update(running.job.name, running.state)
+
+    def _read(self, running: _Running) -> None:
+        data = os.read(running.fileno, _READ_BYTES)
+        *lines, running.partial = (running.partial + data).split(b"\n")
+        if not data and running.partial:
+            lines, running.partial = [running.partial], b""
+        for line in lines:
+            self._tell(running, running.state.feed(line.decode(errors="replace")))
+        if not data:
+            self._end(running)
+
+    def _tell(self, running: _Running, lines: Sequence[Line]) -> None:
+        for line in lines:
+            running.log.write(line.text + "\n")
+            self._view.said(running.job.name, line)
+
+    def _end(self, running: _Running) -> None:
+        code = running.process.wait()
+        seconds = time.monotonic() - running.began
+        self._tell(running, running.state.end())
+        self._close(running)
+        if self._signal:
+            self._view.ended(running.job.name, False, seconds)
+            return
+        failure = running.state.failed_step() if code else None
+        well = self._on_end(Ended(running.job, code, seconds, failure))
+        self._view.ended(running.job.name, well, seconds)
+
+    def _close(self, running: _Running) -> None:
+        self._selector.unregister(running.fileno)
+        del self._running[running.fileno]
+        running.log.close()
+        running.stderr.close()
+
+    def _pass_on(self, *, first: bool) -> None:
+        """Ask the running processes to end; insist when asked again or when the grace period is over."""
+        self._deadline = time.monotonic() + GRACE_SECONDS
+        for running in self._running.values():
+            running.signal(signal.SIGINT if first else signal.SIGKILL)
+
+
+@contextmanager
+def _signals_to(handler: Callable[[int], None]) -> Iterator[None]:
+    """Have SIGINT and SIGTERM call `handler` meanwhile; only the main thread may do that, another leaves them alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(signum: int, _: FrameType | None) -> None:
+        handler(signum)
+
+    before = {signum: signal.signal(signum, handle) for signum in _SIGNALS}
+    try:
+        yield
+    finally:
+        for signum, previous in before.items():
+            signal.signal(signum, previous if previous is not None else signal.SIG_DFL)

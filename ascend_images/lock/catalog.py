@@ -1,0 +1,374 @@
+"""Package indexes asked over the simple API: which files of a version there are, and what a distribution asks for."""
+
+import concurrent.futures
+import hashlib
+import io
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+import msgspec
+import requests
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+from pypi_simple import (
+    PYPI_SIMPLE_ENDPOINT,
+    DistributionPackage,
+    NoSuchProjectError,
+    PyPISimple,
+    UnsupportedContentTypeError,
+)
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+from ascend_images.files import write_atomic
+from ascend_images.lock.metadata import Metadata, parse_metadata, sdist_metadata, wheel_metadata
+from ascend_images.lock.target import Target
+
+#: Seconds to wait for a connection and for an answer; a probe that decides whether an index is there waits less.
+_TIMEOUT = (10.0, 60.0)
+_PROBE_TIMEOUT = (4.0, 8.0)
+_THREADS = 12
+#: Seconds for which a list of files is taken from the disk; indexes tell their clients the same.
+_LISTING_AGE = 600
+#: Bytes read from the end of a wheel at first: the directory of most wheels, METADATA before it, fits.
+_TAIL = 64 * 1024
+_NOT_THERE = (404, 410)
+
+
+Key = TypeVar("Key")
+Answer = TypeVar("Answer")
+
+
+class IndexUnreachableError(Exception):
+    """An index gave no answer, or none that says whether a package is there."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a release as the index lists it; `sha256` is empty where the index does not say."""
+
+    filename: str
+    url: str
+    sha256: str
+    wheel: bool
+    has_metadata: bool = False
+    yanked: bool = False
+
+
+@dataclass(frozen=True)
+class Release:
+    """One version of a distribution on one index."""
+
+    name: str
+    version: str
+    files: tuple[File, ...] = ()
+
+    def best_wheel(self, target: Target) -> File | None:
+        """Return the wheel an installer would take there, None where only an sdist is left."""
+        ranked = [(target.rank(file.filename), file.filename, file) for file in self.wheels]
+        fitting = [(rank, name, file) for rank, name, file in ranked if rank is not None]
+        return min(fitting, key=lambda entry: entry[:2])[2] if fitting else None
+
+    @property
+    def wheels(self) -> tuple[File, ...]:
+        """Its wheels, for whatever machine."""
+        return tuple(file for file in self.files if file.wheel)
+
+    @property
+    def sdist(self) -> File | None:
+        """Its source distribution, a .tar.gz rather than a .zip."""
+        sdists = [file for file in self.files if not file.wheel]
+        return min(sdists, key=lambda file: not file.filename.endswith(".tar.gz"), default=None)
+
+    def usable(self, target: Target) -> tuple[File, ...]:
+        """Return the files an installer may take there: every wheel that fits, or the sdist where none does."""
+        wheels = tuple(file for file in self.wheels if target.rank(file.filename) is not None)
+        return wheels or ((self.sdist,) if self.sdist else ())
+
+
+class Packages(Protocol):
+    """Where releases and metadata come from; the index, or recorded answers."""
+
+    def release(self, name: str, version: str, index: str | None = None) -> Release | None:
+        """Return one version's files, None where the index does not have it; raises IndexUnreachableError."""
+
+    def probe(self, index: str, name: str) -> None:
+        """Ask an index about one package with little patience; raises IndexUnreachableError when it cannot be asked."""
+
+    def metadata(self, file: File) -> Metadata:
+        """Return what a distribution asks for; raises IndexUnreachableError."""
+
+    def sha256(self, file: File) -> str:
+        """Return a file's checksum, downloading the file where the index does not say."""
+
+
+def default_index(environment: Mapping[str, str]) -> str:
+    """Return the address of the default index: the client's own, unless the environment names another."""
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
+        if environment.get(name):
+            # uv takes `name=address` as well.
+            before, _, after = environment[name].partition("=")
+            return after if after and "://" not in before else environment[name]
+    return PYPI_SIMPLE_ENDPOINT
+
+
+def normal_version(text: str) -> str:
+    """Return a version in normal form, or the text itself where it is none."""
+    try:
+        return str(Version(text))
+    except InvalidVersion:
+        return text
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    files: dict[str, list[tuple[str, str, str, bool, bool, bool]]]
+
+
+@dataclass
+class Catalog:
+    """The indexes themselves. Metadata is kept on disk for ever (by checksum of the file), lists for ten minutes."""
+
+    cache: Path
+    default: str = PYPI_SIMPLE_ENDPOINT
+    _local: threading.local = field(default_factory=threading.local, repr=False)
+    _listings: dict[tuple[str, str], _Listed | None] = field(default_factory=dict, repr=False)
+
+    def _client(self) -> PyPISimple:
+        if not hasattr(self._local, "client"):
+            session = requests.Session()
+            retries = Retry(total=3, connect=1, backoff_factor=0.4, status_forcelist=(429, 502, 503, 504))
+            adapter = HTTPAdapter(max_retries=retries, pool_maxsize=2)
+            session.mount("https://", adapter)
+            session.mount("http://", adapter)
+            self._local.client = PyPISimple(self.default, session=session)
+        client: PyPISimple = self._local.client
+        return client
+
+    def release(self, name: str, version: str, index: str | None = None) -> Release | None:
+        """Return one version's files, None where the index does not have it; raises IndexUnreachableError."""
+        listed = self._listing(name, index or self.default)
+        rows = listed.files.get(normal_version(version)) if listed else None
+        if not rows:
+            return None
+        return Release(str(canonicalize_name(name)), version, tuple(File(*row) for row in rows))
+
+    def probe(self, index: str, name: str) -> None:
+        """Ask an index about one package with little patience; raises IndexUnreachableError when it cannot be asked."""
+        self._listing(name, index, timeout=_PROBE_TIMEOUT)
+
+    def _listing(self, name: str, index: str, timeout: tuple[float, float] = _TIMEOUT) -> _Listed | None:
+        key = (index.rstrip("/"), str(canonicalize_name(name)))
+        if key not in self._listings:
+            self._listings[key] = self._kept_listing(key) or self._fetch_listing(key, timeout)
+        return self._listings[key]
+
+    def _listing_path(self, key: tuple[str, str]) -> Path:
+        return self.cache / "listings" / f"{hashlib.sha256('|'.join(key).encode()).hexdigest()[:32]}.json"
+
+    def _kept_listing(self, key: tuple[str, str]) -> _Listed | None:
+        path = self._listing_path(key)
+        try:
+            if time.time() - path.stat().st_mtime > _LISTING_AGE:
+                return None
+            return msgspec.json.decode(path.read_bytes(), type=_Listed)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def _fetch_listing(self, key: tuple[str, str], timeout: tuple[float, float]) -> _Listed | None:
+        base, name = key
+        client = self._client()
+        client.endpoint = base + "/"
+        try:
+            page = client.get_project_page(name, timeout=timeout)
+        except NoSuchProjectError:
+            return None
+        except requests.HTTPError as error:
+            if error.response is not None and error.response.status_code in _NOT_THERE:
+                return None
+            raise IndexUnreachableError(str(error)) from None
+        except (requests.RequestException, UnsupportedContentTypeError, ValueError) as error:
+            raise IndexUnreachableError(_cause(error)) from None
+        listed = _Listed(_by_version(page.packages))
+        write_atomic(self._listing_path(key), msgspec.json.encode(listed))
+        return listed
+
+    def metadata(self, file: File) -> Metadata:
+        """Return what a distribution asks for; raises IndexUnreachableError when it could not be read."""
+        path = self.cache / "metadata" / f"{file.sha256 or hashlib.sha256(file.url.encode()).hexdigest()}.json"
+        try:
+            return _thaw(msgspec.json.decode(path.read_bytes(), type=_Frozen))
+        except (OSError, msgspec.MsgspecError):
+            pass
+        try:
+            found = self._read_metadata(file)
+        except (requests.RequestException, ValueError, OSError) as error:
+            raise IndexUnreachableError(f"{file.filename}: {_cause(error)}") from None
+        write_atomic(path, msgspec.json.encode(_freeze(found)))
+        return found
+
+    def _read_metadata(self, file: File) -> Metadata:
+        session = self._client().s
+        if not file.wheel:
+            return sdist_metadata(_get(session, file.url), file.filename)
+        if file.has_metadata:
+            answer = session.get(file.url + ".metadata", timeout=_TIMEOUT)
+            if answer.ok:
+                return parse_metadata(answer.text)
+        remote = _RemoteFile.open(session, file.url)
+        return wheel_metadata(remote or io.BytesIO(_get(session, file.url)))
+
+    def sha256(self, file: File) -> str:
+        """Return a file's checksum, downloading the file where the index does not say; raises IndexUnreachableError."""
+        if file.sha256:
+            return file.sha256
+        digest = hashlib.sha256()
+        try:
+            with self._client().s.get(file.url, timeout=_TIMEOUT, stream=True) as answer:
+                answer.raise_for_status()
+                for block in answer.iter_content(1 << 20):
+                    digest.update(block)
+        except requests.RequestException as error:
+            raise IndexUnreachableError(f"{file.filename}: {_cause(error)}") from None
+        return digest.hexdigest()
+
+
+def in_parallel(ask: Callable[[Key], Answer], keys: Iterable[Key]) -> dict[Key, Answer | IndexUnreachableError]:
+    """Ask many things at once; an index that gave no answer is an entry of the result, any other error is raised."""
+    ordered = list(dict.fromkeys(keys))
+
+    def one(key: Key) -> Answer | IndexUnreachableError:
+        try:
+            return ask(key)
+        except IndexUnreachableError as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        return dict(zip(ordered, pool.map(one, ordered), strict=True))
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason of a failed request, in one line."""
+    text = str(error.args[0]) if isinstance(error, requests.RequestException) and error.args else str(error)
+    for known, words in (
+        ("NameResolutionError", "its host name is not known here"),
+        ("Connection refused", "the connection is refused"),
+        ("CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted here"),
+        ("timed out", "no answer in time"),
+        ("ProxyError", "the proxy gives no way to it"),
+    ):
+        if known in text:
+            return words
+    return " ".join(text.split())[:300]
+
+
+def _by_version(packages: Iterable[DistributionPackage]) -> dict[str, list[tuple[str, str, str, bool, bool, bool]]]:
+    found: dict[str, list[tuple[str, str, str, bool, bool, bool]]] = {}
+    for package in packages:
+        if package.package_type not in ("wheel", "sdist") or package.version is None:
+            continue
+        row = (
+            package.filename,
+            package.url,
+            package.digests.get("sha256", ""),
+            package.package_type == "wheel",
+            bool(package.has_metadata),
+            bool(package.is_yanked),
+        )
+        found.setdefault(normal_version(package.version), []).append(row)
+    return found
+
+
+class _Frozen(msgspec.Struct, frozen=True):
+    requires: tuple[str, ...]
+    requires_python: str
+    extras: tuple[str, ...]
+    build: tuple[str, ...]
+    known: bool
+
+
+def _freeze(metadata: Metadata) -> _Frozen:
+    return _Frozen(
+        tuple(map(str, metadata.requires)),
+        metadata.requires_python,
+        metadata.extras,
+        tuple(map(str, metadata.build)),
+        metadata.known,
+    )
+
+
+def _thaw(frozen: _Frozen) -> Metadata:
+    return Metadata(
+        tuple(map(Requirement, frozen.requires)),
+        frozen.requires_python,
+        frozen.extras,
+        tuple(map(Requirement, frozen.build)),
+        frozen.known,
+    )
+
+
+def _get(session: requests.Session, url: str) -> bytes:
+    answer = session.get(url, timeout=_TIMEOUT)
+    answer.raise_for_status()
+    return answer.content
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file on a server that answers range requests, its end read first: enough to look into a wheel of 100 MB."""
+
+    def __init__(self, session: requests.Session, url: str, size: int, tail: bytes) -> None:
+        self._session = session
+        self._url = url
+        self._size = size
+        self._blocks = [(size - len(tail), tail)]
+        self._position = 0
+
+    @classmethod
+    def open(cls, session: requests.Session, url: str) -> Self | None:
+        """Return the file, None where the server sends only whole files."""
+        answer = session.get(url, headers={"Range": f"bytes=-{_TAIL}"}, timeout=_TIMEOUT, stream=True)
+        answer.raise_for_status()
+        size = answer.headers.get("Content-Range", "").rpartition("/")[2]
+        if answer.status_code != 206 or not size.isdigit():
+            answer.close()
+            return None
+        return cls(session, url, int(size), answer.content)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._size, self._position + size)
+        data = self._range(self._position, end)
+        self._position = end
+        return data
+
+    def _range(self, start: int, end: int) -> bytes:
+        if start >= end:
+            return b""
+        for first, block in self._blocks:
+            if first <= start and end <= first + len(block):
+                return block[start - first : end - first]
+        # What comes next is likely wanted too: zipfile reads a header, then what it heads.
+        stop = min(self._size, max(end, start + _TAIL))
+        answer = self._session.get(self._url, headers={"Range": f"bytes={start}-{stop - 1}"}, timeout=_TIMEOUT)
+        answer.raise_for_status()
+        if answer.status_code != 206 or len(answer.content) < end - start:
+            raise ValueError("the server cut a range request short")
+        self._blocks.append((start, answer.content))
+        return answer.content[: end - start]

@@ -1,0 +1,150 @@
+"""From a variant to its package locks: ask the sources, look at the pins, resolve, write."""
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ascend_images.errors import BadInput
+from ascend_images.files import write_atomic
+from ascend_images.lock import explain
+from ascend_images.lock.components import asked
+from ascend_images.lock.differences import differences
+from ascend_images.lock.means import Means, usual_means
+from ascend_images.lock.solve import Look, Solved, look, solve
+from ascend_images.lock.sources import read_demands
+from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, inputs_hash, is_current
+from ascend_images.pins.model import Relax
+from ascend_images.pins.platform import Arch
+from ascend_images.pins.variant import Variant
+
+
+def lock_variant(
+    variant: Variant,
+    arches: Sequence[Arch],
+    sources: Mapping[str, Path],
+    means: Means | None = None,
+    *,
+    known: Mapping[Arch, LockFile] | None = None,
+) -> dict[Arch, LockFile]:
+    """Return the package locks of `variant` for `arches`, the versions of the later ones held to those of the first.
+
+    `sources` names checkouts on this machine by source; the files of the others are fetched at their commits. Each
+    lock is made from nothing, not from what was locked before; but `known` may hold the lock of an architecture that
+    is not asked for now: while it is current, it counts as the first.
+
+    Raises BadInput for contradictions, pins that no index has and relaxations that lift nothing, all that was found in
+    one error, and LookupIncomplete where what has to be known could not be asked.
+    """
+    means = means or usual_means()
+    demands = read_demands(variant, sources, means.cache, means.mirror.git)
+    _say_other_revisions(variant, sources, means.say)
+    looks = [look(asked(variant, arch, demands), means) for arch in _in_order(arches)]
+    _refuse(variant, looks)
+    kept = {a: lock for a, lock in (known or {}).items() if a not in arches and is_current(lock, variant)}
+    held = next((lock.versions for lock in kept.values()), {})
+    solved: dict[Arch, Solved] = {}
+    for seen in looks:
+        arch = seen.asked.target.arch
+        solved[arch] = solve(seen, means, held)
+        held = held or solved[arch].versions
+    _say_needless(variant, tuple(solved.values()), means.say)
+    versions = {arch: lock.versions for arch, lock in kept.items()}
+    versions |= {arch: one.versions for arch, one in solved.items()}
+    return {arch: _lock(variant, arch, solved[arch], versions) for arch in arches}
+
+
+def write_locks(locks: Mapping[Arch, LockFile], folder: Path) -> tuple[Path, ...]:
+    """Write locks into `folder`, each whole or not at all, and return their paths."""
+    written = []
+    for arch, lock in locks.items():
+        path = folder / file_name(lock.variant, arch)
+        write_atomic(path, str(lock))
+        written.append(path)
+    return tuple(written)
+
+
+def known_locks(variant: Variant, folder: Path) -> dict[Arch, LockFile]:
+    """Return the locks of the variant that lie in `folder`; what cannot be read counts as not there."""
+    found = {}
+    for arch in variant.platforms:
+        try:
+            found[arch] = LockFile.load(folder / file_name(variant.name, arch))
+        except BadInput:
+            continue
+    return found
+
+
+def _in_order(arches: Sequence[Arch]) -> list[Arch]:
+    """Return the architectures, that with the fewest packages first: what there is for ARM there is for x86_64 too."""
+    return sorted(arches, key=lambda arch: arch is not Arch.ARM64)
+
+
+def _refuse(variant: Variant, looks: Sequence[Look]) -> None:
+    """Raise one error for all that shows on any architecture, each thing once."""
+    idle: dict[Relax, list[BadInput]] = {}
+    for seen in looks:
+        for relax, error in seen.idle:
+            idle.setdefault(relax, []).append(error)
+    # A demand may be there on one architecture alone.
+    problems = [errors[0] for errors in idle.values() if len(errors) == len(looks)]
+    problems += [problem for seen in looks for problem in seen.problems]
+    told = {one.text(variant.stack): one for seen in looks for one in seen.contradictions}
+    explain.refuse(
+        variant.name, variant.stack, tuple(told.values()), *{str(problem): problem for problem in problems}.values()
+    )
+
+
+def _lock(variant: Variant, arch: Arch, solved: Solved, versions: Mapping[Arch, Mapping[str, str]]) -> LockFile:
+    others = [other for other in versions if other is not arch]
+    found = solved.distributions
+    return LockFile(
+        variant=variant.name,
+        arch=arch,
+        python=variant.python,
+        inputs=inputs_hash(variant, arch),
+        incomplete=tuple(
+            f"{name}=={known.version}: {known.unreached}" for name, known in found.items() if known.unreached
+        ),
+        differs=tuple(line for other in others for line in differences(solved, versions[other], other)),
+        sdists=tuple(name for name, known in found.items() if known.sdist),
+        conflicts=solved.verdict.conflicts,
+        packages=tuple(
+            LockedPackage(name, known.version, solved.hashes.get(name, ())) for name, known in found.items()
+        ),
+    )
+
+
+def _say_needless(variant: Variant, solved: Sequence[Solved], say: Callable[[str], None]) -> None:
+    """Tell of relaxations of demands that the set meets anyway: no fault, but they could go."""
+    used = {relax for one in solved for relax in one.verdict.used}
+    for relax in variant.relax:
+        if relax not in used:
+            say(
+                f'{variant.name}: the relaxation of {relax.whose}, demand "{relax.demand}", is not needed: '
+                "the set meets that demand"
+            )
+
+
+def _say_other_revisions(variant: Variant, folders: Mapping[str, Path], say: Callable[[str], None]) -> None:
+    """Tell of checkouts that are not at the pinned commit: their files are taken as they are."""
+    for source in variant.sources:
+        folder = folders.get(source.name)
+        if folder is None or not source.commit:
+            continue
+        head = _head(folder)
+        if head != source.commit:
+            say(
+                f"--source {source.name}={folder} is at {head[:12] or 'no commit'}, not at the pinned "
+                f"{source.commit[:12]}: what it asks for is taken from there all the same"
+            )
+
+
+def _head(folder: Path) -> str:
+    """Return the commit that a checkout is at, empty where git cannot say."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,108 @@
+"""From a selection and the choices of a command line to the plans of a build."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from ascend_images.errors import CheckFailed
+from ascend_images.files import write_atomic
+from ascend_images.images.image_json import image_document
+from ascend_images.images.network import network_for
+from ascend_images.images.plan import BuildPlan, Choices, Rendered, make_plan, with_local_sources
+from ascend_images.images.render import render
+from ascend_images.images.rendered import dockerfile_path, write_rendered
+from ascend_images.images.sources import LocalSource, local_sources
+from ascend_images.pins.lockfile import LockFile, file_name
+from ascend_images.pins.platform import Arch, host_arch
+from ascend_images.pins.variant import IMAGE_FOLDER, Variant
+from ascend_images.selection import Selection
+
+CHECK_SCRIPT = Path("scripts") / "image_check.py"
+
+#: Named contexts for a variant on an architecture, given its lock where there is one: what the sandbox hands over.
+Contexts = Callable[[Variant, Arch, LockFile | None], Mapping[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What was asked of a build besides its variants."""
+
+    arches: tuple[Arch, ...] = ()
+    choices: Choices = field(default_factory=Choices)
+    sources: Mapping[str, Path] = field(default_factory=dict)
+    mirror: str = ""
+    ca_bundle: Path | None = None
+    contexts: Contexts | None = None
+
+
+def plans_for(selection: Selection, wishes: Wishes) -> list[BuildPlan]:
+    """Return one plan for each variant and architecture, the host's where none was asked for.
+
+    Raises BadInput for choices that do not go together and CheckFailed for a rendered file that is out of date.
+    """
+    arches = wishes.arches or (host_arch(),)
+    return [_plan(selection, wishes, variant, arch) for variant in selection.variants for arch in arches]
+
+
+def _plan(selection: Selection, wishes: Wishes, variant: Variant, arch: Arch) -> BuildPlan:
+    local = local_sources(variant, wishes.sources)
+    contexts = dict(wishes.contexts(variant, arch, _lock(selection, variant, arch)) if wishes.contexts else {})
+    if selection.changed and "lock" not in contexts:
+        contexts["lock"] = str(selection.locks)
+    return make_plan(
+        variant,
+        arch,
+        root=selection.root,
+        rendered=_rendered(selection, variant, local, contexts.pop("facts", "")),
+        choices=wishes.choices,
+        contexts=contexts,
+        sources=local,
+        network=network_for(variant, mirrors=selection.pins.mirror, mirror=wishes.mirror, ca_bundle=wishes.ca_bundle),
+    )
+
+
+def _lock(selection: Selection, variant: Variant, arch: Arch) -> LockFile | None:
+    path = selection.locks / file_name(variant.name, arch)
+    return LockFile.load(path) if path.is_file() else None
+
+
+def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSource], facts: str) -> Rendered:
+    """Return the rendered file: the committed one, or one below `build/` where the command line changed what it says."""
+    meant = with_local_sources(variant, local)
+    own = selection.changed or bool(local)
+    root = selection.root / "build" if own else selection.root
+    text = render(meant)
+    if own:
+        write_rendered(root, [meant])
+    else:
+        _require_current(selection.root, variant.name, text)
+    document = msgspec.json.decode(_facts_file(Path(facts)).read_bytes()) if facts else image_document(meant)
+    commits = {source.name: source.commit for source in local}
+    for source in document["sources"]:
+        source["commit"] = commits.get(source["name"], source["commit"])
+    folder = _facts_folder(selection.root, variant.name, document) if own else Path(facts) if facts else None
+    return Rendered(file=dockerfile_path(root, variant.name), text=text, image=document, facts=folder)
+
+
+def _require_current(root: Path, name: str, text: str) -> None:
+    path = dockerfile_path(root, name)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        raise CheckFailed(
+            f"{path.relative_to(root)} is not what versions.toml and dockerfiles/templates give now",
+            wanted="a rendered file that is up to date",
+            do=f"invoke render --variant {name}",
+        )
+
+
+def _facts_folder(root: Path, name: str, document: Mapping[str, object]) -> Path:
+    """Write the folder that replaces the stage `facts` where another image.json than the committed one is meant."""
+    folder = root / "build" / "facts" / name
+    write_atomic(_facts_file(folder), msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    write_atomic(_facts_file(folder).with_name("check.py"), (root / CHECK_SCRIPT).read_bytes())
+    return folder
+
+
+def _facts_file(folder: Path) -> Path:
+    return folder / IMAGE_FOLDER.lstrip("/") / "image.json"
