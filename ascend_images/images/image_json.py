@@ -1,7 +1,6 @@
 """image.json: what an image says of itself, every pin resolved; check.py compares the image with it."""
 
 import hashlib
-import json
 from typing import Any
 
 import msgspec
@@ -55,12 +54,12 @@ def image_document(variant: Variant) -> dict[str, Any]:
 
 def image_json(variant: Variant) -> str:
     """Return the text of `dockerfiles/rendered/<variant>.image.json`."""
-    return json.dumps(image_document(variant), indent=2, ensure_ascii=False) + "\n"
+    return msgspec.json.format(msgspec.json.encode(image_document(variant)), indent=2).decode() + "\n"
 
 
 def pins_digest(variant: Variant) -> str:
-    """Return `sha256:…` over the text of image.json: two images of one digest were made from the same pins."""
-    return "sha256:" + hashlib.sha256(image_json(variant).encode()).hexdigest()
+    """Return `sha256:…` over what image.json says: two images of one digest were made from the same pins."""
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(image_document(variant))).hexdigest()
 
 
 def entrypoint(variant: Variant) -> list[str]:

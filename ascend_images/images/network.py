@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from ascend_images.errors import BadInput, unknown
 from ascend_images.pins.model import Mirror
+from ascend_images.pins.tls import environment_faults
 from ascend_images.pins.variant import Variant
 
 #: Ids of the two optional secrets that each networked RUN of a rendered file mounts.
@@ -22,17 +23,6 @@ CA_SECRET = "ca"  # noqa: S105
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 _LOOPBACK = re.compile(r"localhost|127(?:\.\d+){3}|\[?::1\]?")
 _OS_SETTING = {"ubuntu": "APT_MIRROR", "openeuler": "YUM_MIRROR"}
-
-# How programs are told not to check certificates, and the values by which they mean "check them": from the manuals of
-# pip, uv, CPython, Node.js and conda. git's variable is not here: it counts as soon as it is set, whatever its value.
-_TLS_OFF: Mapping[str, frozenset[str]] = {
-    "PIP_TRUSTED_HOST": frozenset({""}),
-    "UV_INSECURE_HOST": frozenset({""}),
-    "PYTHONHTTPSVERIFY": frozenset({"", "1"}),
-    "NODE_TLS_REJECT_UNAUTHORIZED": frozenset({"", "1"}),
-    "CONDA_SSL_VERIFY": frozenset({"", "1", "true", "yes", "on"}),
-}
-_GIT_TLS_OFF = "GIT_SSL_NO_VERIFY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +87,13 @@ def network_for(
 
 
 def require_tls(environment: Mapping[str, str]) -> None:
-    """Raise BadInput if a variable switches off the checking of certificates for git, pip, uv, curl or Python."""
-    off = [name for name, fine in _TLS_OFF.items() if environment.get(name, "").strip().lower() not in fine]
-    off += [_GIT_TLS_OFF] if _GIT_TLS_OFF in environment else []
-    off += _git_settings_without_tls(environment)
+    """Raise BadInput if a variable switches off the checking of certificates, for git, pip, uv, curl or another."""
+    # By name alone: a value may hold a password. Functions that a shell exports are nothing a program obeys.
+    off = [
+        name
+        for name, value in environment.items()
+        if not name.startswith("BASH_FUNC_") and any(environment_faults("", {**_git_keys(environment), name: value}))
+    ]
     if off:
         raise BadInput(
             f"the environment switches TLS off: {', '.join(off)}",
@@ -201,17 +194,9 @@ def _proxy_settings(environment: Mapping[str, str]) -> tuple[dict[str, str], tup
     return settings, tuple(notes)
 
 
-def _git_settings_without_tls(environment: Mapping[str, str]) -> list[str]:
-    """Return the GIT_CONFIG_VALUE_n by which http.sslVerify, for all hosts or for one, is false."""
-    found = []
-    for name, key in environment.items():
-        number = name.removeprefix("GIT_CONFIG_KEY_")
-        value = f"GIT_CONFIG_VALUE_{number}"
-        # git's words for false; an empty one is false as well.
-        is_off = environment.get(value, "").strip().lower() in ("false", "no", "off", "0", "")
-        if number != name and re.fullmatch(r"(?i)http\.(?:.*\.)?sslverify", key) and is_off:
-            found.append(value)
-    return found
+def _git_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of the settings that git is given by environment; each one's value is another variable."""
+    return {name: value for name, value in environment.items() if name.startswith("GIT_CONFIG_KEY_")}
 
 
 def _https(address: str, key: str) -> str:

@@ -15,7 +15,9 @@ SHOWN_LINES = 20  # of the failing step's output, in messages
 
 # What the strict shell's trap prints in every RUN of a rendered file (dockerfiles/templates/build.sh), and what a step
 # prints that ends itself with a reason.
-_TRAP = re.compile(r"build step failed \((?P<code>\d+)\) at line (?P<line>\d+)(?: of (?P<file>\S+))?: (?P<command>.*)")
+_TRAP = re.compile(
+    r"line (?P<line>\d+) failed \((?P<code>\d+)\): (?P<command>.*?)(?: \((?P<inside>in \S+, line \d+ of build\.sh)\))?"
+)
 _STOPPED = re.compile(r"build stopped: (?P<reason>.*)")
 _EXIT_CODE = re.compile(r"did not complete successfully: exit code: (\d+)")
 _CANCELED = "context canceled"
@@ -27,8 +29,9 @@ class FailedStep:
     """The step of a build that failed.
 
     `step` is its name in the build (`[packages 2/3] RUN …`), `command` the line that failed where the step's trap said
-    so, else the instruction; `line` (of the step's script, or of a shared `file`) and `code` are None where nothing
-    told them; `error` is the reason that the step itself gave, else the engine's; `output` its last lines.
+    so, else the instruction; `line` (of the step's script) and `code` are None where nothing told them; `inside` says
+    where the line is in a function that the steps share. `error` is the reason that the step itself gave, else the
+    engine's; `output` its last lines.
     """
 
     step: str
@@ -37,10 +40,11 @@ class FailedStep:
     code: int | None
     error: str
     output: tuple[str, ...]
-    file: str = ""
+    inside: str = ""
 
     def __str__(self) -> str:
-        where = f" (line {self.line} of {self.file or 'it'})" if self.line is not None else ""
+        inside = f", {self.inside}" if self.inside else ""
+        where = f" (line {self.line} of it{inside})" if self.line is not None else ""
         lines = [f"step:    {self.step}{where}" if self.step else "before any step ran"]
         if self.command:
             lines.append(f"command: {self.command}")
@@ -252,12 +256,12 @@ def _failed(step: Step) -> FailedStep:
         code=int(trap["code"]) if trap else int(exit_code[1]) if exit_code else None,
         error=stopped["reason"] if stopped else _short(step.error),
         output=tuple(step.lines)[-SHOWN_LINES:],
-        file=(trap["file"] or "") if trap else "",
+        inside=(trap["inside"] or "") if trap else "",
     )
 
 
 def _last(pattern: re.Pattern[str], lines: Sequence[str] | deque[str]) -> re.Match[str] | None:
-    return next((found for line in reversed(lines) if (found := pattern.search(line))), None)
+    return next((found for line in reversed(lines) if (found := pattern.fullmatch(line))), None)
 
 
 def _ending(step: Step) -> str:

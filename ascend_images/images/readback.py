@@ -1,7 +1,7 @@
 """A built image read back from the engine or the registry: its manifest and configuration, held against image.json."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,13 @@ from ascend_images.images.builder import Builder
 from ascend_images.images.engine import CONTENT, Engine, Run, data_folders, run_command
 from ascend_images.images.plan import BuildPlan
 from ascend_images.images.view import labels
+from ascend_images.pins.tls import environment_faults
 
+#: What every rendered file ends with: the base images' own, which strict steps in between replaced for themselves.
+CMD = ("/bin/bash",)
+SHELL = ("/bin/bash", "-c")
+
+_PROXIES = frozenset(("http_proxy", "https_proxy", "ftp_proxy", "all_proxy"))
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 _COMPRESSIONS = ("gzip", "zstd", "uncompressed")
 # Where a containerd keeps what it holds by digest, seen from an engine's own data folder and from one beside it.
@@ -34,6 +40,8 @@ class Config:
     """The part of an image's configuration that nothing inside the image can see as it is written there."""
 
     entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    shell: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
@@ -106,12 +114,27 @@ def differences(plan: BuildPlan, config: Config) -> list[str]:
     entrypoint = tuple(image["entrypoint"])
     if config.entrypoint != entrypoint:
         found.append(f"ENTRYPOINT is {_shown(config.entrypoint)}, not {_shown(entrypoint)}")
+    if config.cmd != CMD:
+        found.append(f"CMD is {_shown(config.cmd)}, not {_shown(CMD)}")
+    if config.shell != SHELL:
+        found.append(f"SHELL is {_shown(config.shell)}, not {_shown(SHELL)}: it is inherited by whoever builds on this")
     if config.workdir != (image["workdir"] or config.workdir):
         found.append(f"WORKDIR is {config.workdir or '/'}, not {image['workdir']}")
     env = {name: value.replace("{kernel_arch}", plan.arch.kernel) for name, value in image["env"].items()}
     found += _unequal("ENV", env, config.env)
     found += _unequal("LABEL", {**labels(plan.variant), **plan.labels}, config.labels)
-    return found
+    return [*found, *_left_behind(env, config.env)]
+
+
+def _left_behind(wanted: Mapping[str, str], there: Mapping[str, str]) -> Iterator[str]:
+    """Yield what served a build and must not reach users: proxies (check.py cannot tell the engine's from these)."""
+    for name, value in there.items():
+        if name in wanted:
+            continue
+        if name.lower() in _PROXIES:
+            yield f"ENV holds {name}: a proxy of the place where it, or its base, was built"
+        elif any(environment_faults("", {name: value})):
+            yield f"ENV holds {name}: it switches TLS off"
 
 
 def _unequal(what: str, wanted: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
@@ -182,6 +205,8 @@ def _from_registry(plan: BuildPlan, digest: str, run: Run) -> tuple[Config, int 
 def _config(config: Mapping[str, Any]) -> Config:
     return Config(
         entrypoint=tuple(config.get("Entrypoint") or ()),
+        cmd=tuple(config.get("Cmd") or ()),
+        shell=tuple(config.get("Shell") or ()),
         env=dict(entry.partition("=")[::2] for entry in config.get("Env") or ()),
         labels=dict(config.get("Labels") or {}),
         workdir=str(config.get("WorkingDir") or ""),

@@ -26,7 +26,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from ascend_images.files import write_atomic
-from ascend_images.lock.metadata import Metadata, parse_metadata, sdist_metadata, wheel_metadata
+from ascend_images.lock.metadata import Metadata, parse_metadata, sdist_metadata, wheel_metadata, whole
 from ascend_images.lock.target import Target
 
 #: Seconds to wait for a connection and for an answer; a probe that decides whether an index is there waits less.
@@ -218,7 +218,7 @@ class Catalog:
         if file.has_metadata:
             answer = session.get(file.url + ".metadata", timeout=_TIMEOUT)
             if answer.ok:
-                return parse_metadata(answer.text)
+                return whole(parse_metadata(answer.text))
         remote = _RemoteFile.open(session, file.url)
         return wheel_metadata(remote or io.BytesIO(_get(session, file.url)))
 

@@ -74,9 +74,17 @@ class Unmet:
 def requirement_text(requirement: Requirement, *, marker: bool = False) -> str:
     """Return a requirement the way people write it, without its marker unless asked for."""
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-    clauses = ",".join(sorted(map(str, requirement.specifier), key=_clause_order))
-    text = f"{requirement.name}{extras}{clauses}"
+    text = f"{requirement.name}{extras}{_clauses(requirement.specifier)}"
     return f"{text}; {requirement.marker}" if marker and requirement.marker else text
+
+
+def clauses_text(requirement: Requirement, clauses: Iterable[Specifier] = ()) -> str:
+    """Return the package of a requirement with some of its clauses, with all of them where none is named."""
+    return f"{requirement.name}{_clauses(tuple(clauses) or requirement.specifier)}"
+
+
+def _clauses(clauses: Iterable[Specifier]) -> str:
+    return ",".join(sorted(map(str, clauses), key=_clause_order))
 
 
 def _clause_order(clause: str) -> tuple[int, str]:

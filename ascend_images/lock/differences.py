@@ -12,7 +12,7 @@ from ascend_images.pins.platform import Arch
 
 
 def differences(here: Solved, versions: Mapping[str, str], there: Arch) -> tuple[str, ...]:
-    """Return a line for each package of `here` that the set `versions` of another architecture has not, or otherwise."""
+    """Return a line for each package of `here` that `versions`, of another architecture, lacks or has otherwise."""
     askers = _askers(here)
     target = Target(there, here.asked.target.python)
     lines = []

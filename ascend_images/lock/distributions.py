@@ -15,6 +15,7 @@ from ascend_images.lock.components import Asked
 from ascend_images.lock.demands import parse_requirement
 from ascend_images.lock.metadata import Metadata
 from ascend_images.pins.bindings import bound
+from ascend_images.pins.lockfile import LockFile
 
 OWN_METADATA = "its own metadata"
 _NAMED = 6
@@ -39,6 +40,11 @@ class Distribution:
     def sdist(self) -> bool:
         """Whether an installer has to build it."""
         return self.file is not None and not self.file.wheel
+
+    @property
+    def certain(self) -> bool:
+        """Whether its metadata says all that it asks for."""
+        return self.metadata.known
 
 
 @dataclass
@@ -76,6 +82,16 @@ class Distributions:
             )
         found = {name: answer for name, answer in answers.items() if isinstance(answer, Distribution)}
         return found, tuple(answer for answer in answers.values() if isinstance(answer, BadInput))
+
+    def sdists(self, lock: LockFile) -> dict[str, Distribution]:
+        """Return the sdists of an earlier lock that are still to be had: what they ask for is read, not built.
+
+        The resolver takes them for what they are, so that this changes how long it takes and not what it finds.
+        """
+        try:
+            return self.find({name: lock.versions[name] for name in lock.sdists})[0]
+        except LookupIncomplete:
+            return {}
 
     def _outcome(self, name: str, version: str) -> Distribution | BadInput:
         """Return the distribution or what is wrong with it, so that all of them can be told at once."""
@@ -143,9 +159,9 @@ class Distributions:
         where = f'index "{index}" ({self.addresses[index]})' if index else "the default index"
         others = [f'"{other}" ({self.addresses[other]})' for other in self.asked.variant.indexes if other != index]
         serves = f"{name}=={version}"
+        not_asked = f"; {' and '.join(others)} not, since they serve other packages" if others else ""
         return BadInput(
-            f"no index has {name}=={version}: {where} was asked"
-            + (f"; {', '.join(others)} not, for what it serves is something else" if others else ""),
+            f"no index has {serves}: {where} was asked{not_asked}",
             wanted="a version that there is, or the index that has it",
             do=f'mend the pin of {name}, or write "{serves}" into `serves` of its [index.…] table in versions.toml',
         )

@@ -7,21 +7,32 @@ what pinned distributions ask for; and what only the resolver saw, told in its o
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.requirements import Requirement
-from packaging.specifiers import Specifier, SpecifierSet
+from packaging.specifiers import Specifier
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ascend_images.errors import BadInput
 from ascend_images.lock.components import Asked, Component, active, asked_extras
-from ascend_images.lock.demands import Kind, Settled, Unmet, clauses_broken, is_exact, met, requirement_text
+from ascend_images.lock.demands import (
+    Kind,
+    Settled,
+    Unmet,
+    clauses_broken,
+    clauses_text,
+    is_exact,
+    met,
+    requirement_text,
+)
 from ascend_images.lock.resolver import PINS
 
 #: Steps just above and just below a version that a clause names.
 _ABOVE, _BELOW = ".0.0.1", ".999999"
 _LARGEST = "999999"
+#: Relaxations that are written out where only the resolver saw the contradiction.
+_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -67,9 +78,9 @@ class Contradiction:
     def text(self, stack: str) -> str:
         """Return it for people, the lines to type included."""
         lines = [f"{self.package}:"]
-        lines += [f"  {ask}" for ask in self.against]
+        lines += dict.fromkeys(f"  {ask}" for ask in self.against)
         lines += [f"  {self.fixed}"] if self.fixed else []
-        lines += [f"  {ask}" for ask in self.along]
+        lines += dict.fromkeys(f"  {ask}" for ask in self.along)
         if not self.decide:
             return "\n".join([*lines, "  pin another version"])
         which = "this would lift that demand:" if len(self.decide) == 1 else (
@@ -87,11 +98,32 @@ def relax_lines(stack: str, whose: str, demand: str) -> tuple[str, ...]:
     return (f"[[stack.{table}.relax]]", f'whose = "{whose}"', f'demand = "{demand}"', 'reason = "…"')
 
 
+def together(found: Iterable[Contradiction]) -> tuple[Contradiction, ...]:
+    """Return contradictions of several architectures as people count them: one a package and cause."""
+    merged: dict[tuple[str, str], Contradiction] = {}
+    for one in found:
+        key = one.package, one.fixed
+        merged[key] = _joined(merged[key], one) if key in merged else one
+    return tuple(merged.values())
+
+
+def _joined(one: Contradiction, other: Contradiction) -> Contradiction:
+    return replace(
+        one,
+        against=tuple(dict.fromkeys((*one.against, *other.against))),
+        along=tuple(dict.fromkeys((*one.along, *other.along))),
+        decide=tuple(dict.fromkeys((*one.decide, *other.decide))),
+    )
+
+
 def refuse(variant: str, stack: str, contradictions: Sequence[Contradiction], *more: BadInput) -> None:
-    """Raise one BadInput that tells all contradictions, and whatever else was found wrong; nothing where all is well."""
+    """Raise one BadInput that tells all contradictions and whatever else was found wrong, where there is any."""
     if not contradictions and not more:
         return
-    texts = [contradiction.text(stack) for contradiction in contradictions] + [str(error) for error in more]
+    if len(more) == 1 and not contradictions:
+        raise more[0]
+    texts = [contradiction.text(stack) for contradiction in contradictions]
+    texts += [f"{error.found}\n  {error.do}" for error in more]
     count = f"{len(contradictions)} contradictions" if len(contradictions) > 1 else "a contradiction"
     head = f"{variant}: {count}" if contradictions else f"{variant}: pins that cannot be had"
     raise BadInput(
@@ -121,7 +153,7 @@ def _about(asked: Asked, package: str, asks: Sequence[Ask]) -> Contradiction | N
     if why is not None:
         exact = [ask for ask in asks if is_exact(ask.requirement)]
         text = f"{package} is never installed: {why} (versions.toml stack.{asked.variant.stack}.exclude)"
-        return _decided(package, exact, text, (), {ask: requirement_text(ask.requirement) for ask in exact})
+        return _decided(package, exact, text, (), {ask: ask.requirement.name for ask in exact})
     return _among_themselves(asked, package, asks)
 
 
@@ -147,7 +179,7 @@ def _against_fixed(package: str, asks: Sequence[Ask], version: str, who: str) ->
 
 def _lifting(requirement: Requirement, version: str) -> str:
     """Return the part of a requirement that has to be lifted for a version to meet it."""
-    return f"{requirement.name}{clauses_broken(requirement, version)}"
+    return clauses_text(requirement, clauses_broken(requirement, version))
 
 
 def _decided(
@@ -155,8 +187,18 @@ def _decided(
 ) -> Contradiction | None:
     if not broken:
         return None
-    lines = dict.fromkeys((ask.component.name, demands[ask]) for ask in broken if ask.component.relaxable)
-    return Contradiction(package=package, against=tuple(broken), fixed=who, along=tuple(along), decide=tuple(lines))
+    decide = _lines((ask, demands[ask]) for ask in broken)
+    return Contradiction(package=package, against=tuple(broken), fixed=who, along=tuple(along), decide=decide)
+
+
+def _lines(choices: Iterable[tuple[Ask, str]]) -> tuple[tuple[str, str], ...]:
+    """Return whose demand a relaxation would name and how, each demand once, however it is spelled."""
+    found: dict[tuple[str, frozenset[Specifier]], tuple[str, str]] = {}
+    for ask, demand in choices:
+        if ask.component.relaxable:
+            key = ask.component.name, frozenset(Requirement(demand).specifier)
+            found.setdefault(key, (ask.component.name, demand))
+    return tuple(found.values())
 
 
 def _among_themselves(asked: Asked, package: str, asks: Sequence[Ask]) -> Contradiction | None:
@@ -175,9 +217,8 @@ def _among_themselves(asked: Asked, package: str, asks: Sequence[Ask]) -> Contra
     if not pairs:
         return None
     involved = [ask for ask in asks if any(ask in pair for pair in pairs)]
-    demands = {ask: _opposed(ask, [o.requirement for o in _others(ask, pairs)]) for ask in involved}
-    lines = dict.fromkeys((ask.component.name, demands[ask]) for ask in involved if ask.component.relaxable)
-    return Contradiction(package=package, against=tuple(involved), decide=tuple(lines))
+    decide = _lines((ask, _opposed(ask, [other.requirement for other in _others(ask, pairs)])) for ask in involved)
+    return Contradiction(package=package, against=tuple(involved), decide=decide)
 
 
 def _others(ask: Ask, pairs: Iterable[tuple[Ask, Ask]]) -> list[Ask]:
@@ -191,7 +232,7 @@ def _opposed(ask: Ask, others: Sequence[Requirement]) -> str:
         for clause in ask.requirement.specifier
         if any(not _overlap([clause], list(other.specifier)) for other in others)
     ]
-    return f"{ask.requirement.name}{SpecifierSet(','.join(map(str, clauses or ask.requirement.specifier)))}"
+    return clauses_text(ask.requirement, clauses)
 
 
 def compatible(one: Requirement, other: Requirement) -> bool:
@@ -234,7 +275,7 @@ def of_unmet(found: Sequence[tuple[Component, Unmet]], asked: Asked) -> tuple[Co
         fixed = _fixed(asked, package)
         who = fixed[1] if fixed else f"{package}: {entries[0][1].problem}"
         demands = {
-            ask: _lifting(ask.requirement, unmet.found) if unmet.found else requirement_text(ask.requirement)
+            ask: _lifting(ask.requirement, unmet.found) if unmet.found else ask.requirement.name
             for ask, unmet in entries
         }
         contradiction = _decided(package, [ask for ask, _ in entries], who, (), demands)
@@ -260,14 +301,13 @@ def in_the_resolvers_words(asked: Asked, components: Sequence[Component], text: 
     lines += [f"  {requirement_text(pin.requirement)} is pinned ({pin.where})" for pin in pins]
     lines.append("In its own words:")
     lines += [f"  {line}" for line in text.replace(PINS, "versions.toml").splitlines() if line.strip()]
-    choices = [ask for ask in asks if ask.component.relaxable]
+    # A pinned distribution is likelier to be the odd one than a source is.
+    choices = sorted((ask for ask in asks if ask.component.relaxable), key=lambda ask: ask.component.source)
     if choices:
-        lines.append("A demand among these is lifted like this:")
-        whose = choices[0]
-        lines += [
-            f"    {line}"
-            for line in relax_lines(asked.variant.stack, whose.component.name, requirement_text(whose.requirement))
-        ]
+        lines.append("  lifting one of these may decide it:")
+    for ask in choices[:_SHOWN]:
+        demand = clauses_text(ask.requirement)
+        lines += [f"    {line}" for line in relax_lines(asked.variant.stack, ask.component.name, demand)]
     return BadInput(
         "\n".join(lines),
         wanted="pins and demands that can all be met",

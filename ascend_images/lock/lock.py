@@ -9,6 +9,7 @@ from ascend_images.files import write_atomic
 from ascend_images.lock import explain
 from ascend_images.lock.components import asked
 from ascend_images.lock.differences import differences
+from ascend_images.lock.distributions import Distribution
 from ascend_images.lock.means import Means, usual_means
 from ascend_images.lock.solve import Look, Solved, look, solve
 from ascend_images.lock.sources import read_demands
@@ -29,8 +30,9 @@ def lock_variant(
     """Return the package locks of `variant` for `arches`, the versions of the later ones held to those of the first.
 
     `sources` names checkouts on this machine by source; the files of the others are fetched at their commits. Each
-    lock is made from nothing, not from what was locked before; but `known` may hold the lock of an architecture that
-    is not asked for now: while it is current, it counts as the first.
+    lock is made from nothing, not from what was locked before; but `known` may hold locks that there are (any, for it
+    is quicker to know what has to be built), and the one of an architecture that is not asked for now counts as the
+    first while it is current.
 
     Raises BadInput for contradictions, pins that no index has and relaxations that lift nothing, all that was found in
     one error, and LookupIncomplete where what has to be known could not be asked.
@@ -42,12 +44,16 @@ def lock_variant(
     _refuse(variant, looks)
     kept = {a: lock for a, lock in (known or {}).items() if a not in arches and is_current(lock, variant)}
     held = next((lock.versions for lock in kept.values()), {})
+    near: dict[str, Distribution] = {}
     solved: dict[Arch, Solved] = {}
     for seen in looks:
         arch = seen.asked.target.arch
-        solved[arch] = solve(seen, means, held)
+        near |= seen.lookups.sdists(known[arch]) if known and arch in known else {}
+        solved[arch] = solve(seen, means, held, near)
+        near |= solved[arch].distributions
         held = held or solved[arch].versions
     _say_needless(variant, tuple(solved.values()), means.say)
+    _say_unread(variant, tuple(solved.values()), means.say)
     versions = {arch: lock.versions for arch, lock in kept.items()}
     versions |= {arch: one.versions for arch, one in solved.items()}
     return {arch: _lock(variant, arch, solved[arch], versions) for arch in arches}
@@ -88,10 +94,8 @@ def _refuse(variant: Variant, looks: Sequence[Look]) -> None:
     # A demand may be there on one architecture alone.
     problems = [errors[0] for errors in idle.values() if len(errors) == len(looks)]
     problems += [problem for seen in looks for problem in seen.problems]
-    told = {one.text(variant.stack): one for seen in looks for one in seen.contradictions}
-    explain.refuse(
-        variant.name, variant.stack, tuple(told.values()), *{str(problem): problem for problem in problems}.values()
-    )
+    told = explain.together(one for seen in looks for one in seen.contradictions)
+    explain.refuse(variant.name, variant.stack, told, *{str(problem): problem for problem in problems}.values())
 
 
 def _lock(variant: Variant, arch: Arch, solved: Solved, versions: Mapping[Arch, Mapping[str, str]]) -> LockFile:
@@ -123,6 +127,13 @@ def _say_needless(variant: Variant, solved: Sequence[Solved], say: Callable[[str
                 f'{variant.name}: the relaxation of {relax.whose}, demand "{relax.demand}", is not needed: '
                 "the set meets that demand"
             )
+
+
+def _say_unread(variant: Variant, solved: Sequence[Solved], say: Callable[[str], None]) -> None:
+    """Tell of sdists whose demands only their setup.py computes: the resolver ran it, the check could not read them."""
+    names = {name for one in solved for name, known in one.distributions.items() if known.sdist and not known.certain}
+    for name in sorted(names):
+        say(f"{variant.name}: what {name} asks for is computed by its setup.py: not checked against the set")
 
 
 def _say_other_revisions(variant: Variant, folders: Mapping[str, Path], say: Callable[[str], None]) -> None:

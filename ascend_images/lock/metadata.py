@@ -7,7 +7,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
@@ -60,6 +60,11 @@ def parse_metadata(text: str) -> Metadata:
     )
 
 
+def whole(metadata: Metadata) -> Metadata:
+    """Return the metadata as that of a wheel, which is built: what it does not say, it does not ask for."""
+    return replace(metadata, known=True)
+
+
 def parse_requires_txt(text: str) -> tuple[Requirement, ...]:
     """Read an egg-info requires.txt: sections `[extra]`, `[:marker]` or `[extra:marker]`."""
     lines: list[str] = []
@@ -84,7 +89,7 @@ def wheel_metadata(file: io.BufferedIOBase | io.RawIOBase) -> Metadata:
     with zipfile.ZipFile(file) as archive:
         for name in archive.namelist():
             if name.count("/") == 1 and name.endswith(".dist-info/METADATA"):
-                return parse_metadata(archive.read(name).decode("utf-8", "replace"))
+                return whole(parse_metadata(archive.read(name).decode("utf-8", "replace")))
     raise ValueError("the wheel holds no METADATA")
 
 

@@ -1,6 +1,6 @@
 """One variant on one architecture: what its pins say before resolving, then a set that meets all that is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from packaging.requirements import Requirement
@@ -84,13 +84,14 @@ def _component(asked: Asked, known: Distribution) -> tuple[Component, tuple[Rela
     return distribution(asked, known.name, known.version, known.metadata.requires, known.where)
 
 
-def solve(seen: Look, means: Means, held: Mapping[str, str]) -> Solved:
+def solve(seen: Look, means: Means, held: Mapping[str, str], near: Mapping[str, Distribution]) -> Solved:
     """Return the set, as near to the versions `held` by another architecture as there are files for.
 
-    Raises BadInput where demands cannot be met, and LookupIncomplete where an index is lost.
+    `near` are distributions that are likely in it, as far as they are known: the other architecture's. Raises BadInput
+    where demands cannot be met, and LookupIncomplete where an index is lost.
     """
     asked = seen.asked
-    found = _resolve(seen, means, _fitting(seen, means, held))
+    found = _resolve(seen, means, _fitting(seen, means, held), near)
     components = tuple(_component(asked, known)[0] for known in found.values())
     verdict = check(asked, components, {name: known.version for name, known in found.items()})
     told = explain.of_unmet(verdict.unexplained, asked)
@@ -122,22 +123,21 @@ def _fitting(seen: Look, means: Means, held: Mapping[str, str]) -> dict[str, str
     }
 
 
-def _resolve(seen: Look, means: Means, held: Mapping[str, str]) -> dict[str, Distribution]:
+def _resolve(
+    seen: Look, means: Means, held: Mapping[str, str], near: Mapping[str, Distribution]
+) -> dict[str, Distribution]:
     """Return the set with all that is known of it, what building its sdists takes included."""
     asked = seen.asked
     excluded = _excluded_so_far(seen)
     build: dict[str, tuple[Requirement, ...]] = {}
     for _ in range(_ROUNDS):
-        versions = _ask(seen, means, _question(seen, excluded, build), held)
+        versions = _ask(seen, means, _question(seen, excluded, build, near), held)
         more = {name for name in versions if asked.excluded(name) is not None}
         if more:
             excluded |= more
             continue
-        found = _known(seen, versions)
-        there = versions.keys() | asked.pins.keys()
-        needed = build_demands(
-            tuple(found.values()), lambda name: name in there or asked.excluded(name) is not None, asked
-        )
+        found = near = _known(seen, versions)
+        needed = build_demands(tuple(found.values()), _is_there(asked, versions), asked)
         if not needed.keys() - build.keys():
             return found
         build |= needed
@@ -145,6 +145,11 @@ def _resolve(seen: Look, means: Means, held: Mapping[str, str]) -> dict[str, Dis
         f"{asked.variant.name}: no end to what building its packages takes: {', '.join(sorted(build))}",
         do="exclude or pin what asks for it",
     )
+
+
+def _is_there(asked: Asked, versions: Mapping[str, str]) -> Callable[[str], bool]:
+    """Return a function that tells whether a build finds a package without asking for it."""
+    return lambda name: name in versions or name in asked.pins or asked.excluded(name) is not None
 
 
 def _excluded_so_far(seen: Look) -> set[str]:
@@ -179,7 +184,9 @@ def _known(seen: Look, versions: Mapping[str, str]) -> dict[str, Distribution]:
     return {name: found[name] for name in sorted(packages)}
 
 
-def _question(seen: Look, excluded: set[str], build: Mapping[str, Sequence[Requirement]]) -> Question:
+def _question(
+    seen: Look, excluded: set[str], build: Mapping[str, Sequence[Requirement]], near: Mapping[str, Distribution]
+) -> Question:
     asked = seen.asked
     unreached = {name for name, known in seen.pinned.items() if known.unreached}
     from_sources = [
@@ -200,7 +207,7 @@ def _question(seen: Look, excluded: set[str], build: Mapping[str, Sequence[Requi
             for name, index in seen.lookups.bound.items()
             if name not in unreached
         },
-        metadata=_metadata(seen, unreached),
+        metadata={**_of_sdists(seen, near), **_metadata(seen, unreached)},
         exclude=frozenset(excluded),
     )
 
@@ -241,6 +248,15 @@ def _metadata(seen: Look, unreached: set[str]) -> dict[tuple[str, str], Metadata
         if component.key not in unreached and (changed or (known.sdist and known.metadata.known)):
             entries[component.key, known.version] = Metadata(_left(component), extras=known.metadata.extras)
     return entries
+
+
+def _of_sdists(seen: Look, near: Mapping[str, Distribution]) -> dict[tuple[str, str], Metadata]:
+    """Return what sdists ask for as it was read: the resolver would build each of them to learn the same."""
+    return {
+        (name, known.version): known.metadata
+        for name, known in near.items()
+        if known.sdist and known.metadata.known and name not in seen.pinned
+    }
 
 
 def _hashes(seen: Look, means: Means, found: Mapping[str, Distribution]) -> dict[str, tuple[str, ...]]:

@@ -113,7 +113,7 @@ def _faults(variant: Variant) -> Iterator[str]:
     for source in variant.sources:
         yield from address_faults(f"sources.{source.name}.git", source.git)
         yield from environment_faults(f"sources.{source.name}.env", source.env, build=True)
-    for part, url in {run.part: run.url for run in variant.runs}.items():
+    for part, url in dict.fromkeys((run.part, run.url) for run in variant.runs):
         yield from address_faults(f'cann."{variant.cann}".run.{part}.url', url)
     for number, patch in enumerate(variant.patches):
         if _WORDS.search(patch.replace):

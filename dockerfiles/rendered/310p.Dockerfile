@@ -181,15 +181,16 @@ tls_as_written() {
 # settle_git PATH URL: leaves in .git which commit this is, and nothing that differs between two fetches of it.
 # After this nothing may run `git status` in it: that writes to the index.
 settle_git() {
-  local tree
+  local tree url modules
   if [[ ! -e $1/.git ]]; then return 0; fi
   export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
   # shellcheck disable=SC2016 # git's shell expands these
-  git -C "$1" submodule --quiet foreach --recursive \
-    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"' \
-    >/build/submodules
+  modules=$(git -C "$1" submodule --quiet foreach --recursive \
+    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"')
   settle_repository "$1" "$2"
-  while IFS=$'\t' read -r tree url; do settle_repository "$tree" "$url"; done </build/submodules
+  while IFS=$'\t' read -r tree url; do
+    if [[ -n $tree ]]; then settle_repository "$tree" "$url"; fi
+  done <<<"$modules"
 }
 settle_repository() {
   local tree=$1 url=$2 folder commit worktree key value
@@ -705,7 +706,7 @@ LABEL org.opencontainers.image.title="ms-swift-310p for Atlas 300I Duo" \
       io.ascend-images.source.vllm="v0.23.0" \
       io.ascend-images.source.vllm-ascend="5cb98caaadeff42b5b62b996e34bb2aaa29d20fd" \
       io.ascend-images.source.ms-swift="ff5128777dd3dc5538f1a95fbcc29442c327d7d2" \
-      io.ascend-images.pins="sha256:dc5b399896a25ee6ee0ff757e617ba9e28861f3dfc097a14b879262ccbb87785" \
+      io.ascend-images.pins="sha256:f3725d4013e0f5f013b56968d6af9daba034d6e05fc4e86038e87ec6a90b203d" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts" \
       io.ascend-images.experimental="no public image of this stack exists for the 300I Duo to compare with"

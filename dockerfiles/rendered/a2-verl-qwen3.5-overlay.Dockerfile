@@ -187,15 +187,16 @@ tls_as_written() {
 # settle_git PATH URL: leaves in .git which commit this is, and nothing that differs between two fetches of it.
 # After this nothing may run `git status` in it: that writes to the index.
 settle_git() {
-  local tree
+  local tree url modules
   if [[ ! -e $1/.git ]]; then return 0; fi
   export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
   # shellcheck disable=SC2016 # git's shell expands these
-  git -C "$1" submodule --quiet foreach --recursive \
-    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"' \
-    >/build/submodules
+  modules=$(git -C "$1" submodule --quiet foreach --recursive \
+    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"')
   settle_repository "$1" "$2"
-  while IFS=$'\t' read -r tree url; do settle_repository "$tree" "$url"; done </build/submodules
+  while IFS=$'\t' read -r tree url; do
+    if [[ -n $tree ]]; then settle_repository "$tree" "$url"; fi
+  done <<<"$modules"
 }
 settle_repository() {
   local tree=$1 url=$2 folder commit worktree key value
@@ -940,6 +941,6 @@ LABEL org.opencontainers.image.title="verl-qwen3.5 for Atlas A2" \
       io.ascend-images.source.megatron-bridge="de93536e9028ecf1e4dc28608dc80f336dcdfe59" \
       io.ascend-images.source.transformers="cc7ab9be508ce6ed3637bba9e50367b29b742dc6" \
       io.ascend-images.source.verl="4045d67063052dcb800c918c107b8d5a87046006" \
-      io.ascend-images.pins="sha256:c094a0686eeaac6a1d17ed64020a1d352a9b8203cc08b3e1d3d2c6df95940781" \
+      io.ascend-images.pins="sha256:2c0e76952d6f457545fa9bdd16c4fbaa271acd71b77bbf0057404a665b6ecf2e" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

@@ -183,15 +183,16 @@ tls_as_written() {
 # settle_git PATH URL: leaves in .git which commit this is, and nothing that differs between two fetches of it.
 # After this nothing may run `git status` in it: that writes to the index.
 settle_git() {
-  local tree
+  local tree url modules
   if [[ ! -e $1/.git ]]; then return 0; fi
   export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
   # shellcheck disable=SC2016 # git's shell expands these
-  git -C "$1" submodule --quiet foreach --recursive \
-    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"' \
-    >/build/submodules
+  modules=$(git -C "$1" submodule --quiet foreach --recursive \
+    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"')
   settle_repository "$1" "$2"
-  while IFS=$'\t' read -r tree url; do settle_repository "$tree" "$url"; done </build/submodules
+  while IFS=$'\t' read -r tree url; do
+    if [[ -n $tree ]]; then settle_repository "$tree" "$url"; fi
+  done <<<"$modules"
 }
 settle_repository() {
   local tree=$1 url=$2 folder commit worktree key value
@@ -842,6 +843,6 @@ LABEL org.opencontainers.image.title="verl for Atlas A2" \
       io.ascend-images.source.mindspeed="e4772499f7eb9fa9a68919dd1eaddef00e915b2d" \
       io.ascend-images.source.megatron-lm="ddc0d6774783b032ddceacc5714e653651daecb9" \
       io.ascend-images.source.verl="483b8a009ba3a97563edee3a19887e4862b8094a" \
-      io.ascend-images.pins="sha256:e73f08ff4855ca66577b00c6ed5338f8800e929f225b0ff11b3bccd471fec956" \
+      io.ascend-images.pins="sha256:31a48091e343aec8875331c1d10f8142d1a46327dd406314763e49b4c184ef0b" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

@@ -185,15 +185,16 @@ tls_as_written() {
 # settle_git PATH URL: leaves in .git which commit this is, and nothing that differs between two fetches of it.
 # After this nothing may run `git status` in it: that writes to the index.
 settle_git() {
-  local tree
+  local tree url modules
   if [[ ! -e $1/.git ]]; then return 0; fi
   export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
   # shellcheck disable=SC2016 # git's shell expands these
-  git -C "$1" submodule --quiet foreach --recursive \
-    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"' \
-    >/build/submodules
+  modules=$(git -C "$1" submodule --quiet foreach --recursive \
+    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"')
   settle_repository "$1" "$2"
-  while IFS=$'\t' read -r tree url; do settle_repository "$tree" "$url"; done </build/submodules
+  while IFS=$'\t' read -r tree url; do
+    if [[ -n $tree ]]; then settle_repository "$tree" "$url"; fi
+  done <<<"$modules"
 }
 settle_repository() {
   local tree=$1 url=$2 folder commit worktree key value
@@ -837,6 +838,6 @@ LABEL org.opencontainers.image.title="ms-swift-cann8.5 for Atlas A3" \
       io.ascend-images.source.mcore-bridge="v1.4.3" \
       io.ascend-images.source.flash-linear-attention="9c8e42e762fce087c27b673af4922795d9edb85e" \
       io.ascend-images.source.ms-swift="98a09c18cdf95ff07051324b9b8cc90f5184b24b" \
-      io.ascend-images.pins="sha256:6d1f1ab1295c843ecb5fee571b0663d545b7aae1f848eba341a6c0b312860ffe" \
+      io.ascend-images.pins="sha256:972368e7ac8eb1063134f6460e430ed3984c0e3dd06daf702568d625c76be710" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

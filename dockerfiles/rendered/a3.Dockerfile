@@ -185,15 +185,16 @@ tls_as_written() {
 # settle_git PATH URL: leaves in .git which commit this is, and nothing that differs between two fetches of it.
 # After this nothing may run `git status` in it: that writes to the index.
 settle_git() {
-  local tree
+  local tree url modules
   if [[ ! -e $1/.git ]]; then return 0; fi
   export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
   # shellcheck disable=SC2016 # git's shell expands these
-  git -C "$1" submodule --quiet foreach --recursive \
-    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"' \
-    >/build/submodules
+  modules=$(git -C "$1" submodule --quiet foreach --recursive \
+    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"')
   settle_repository "$1" "$2"
-  while IFS=$'\t' read -r tree url; do settle_repository "$tree" "$url"; done </build/submodules
+  while IFS=$'\t' read -r tree url; do
+    if [[ -n $tree ]]; then settle_repository "$tree" "$url"; fi
+  done <<<"$modules"
 }
 settle_repository() {
   local tree=$1 url=$2 folder commit worktree key value
@@ -840,6 +841,6 @@ LABEL org.opencontainers.image.title="ms-swift for Atlas A3" \
       io.ascend-images.source.mcore-bridge="v1.6.2" \
       io.ascend-images.source.flash-linear-attention="9c8e42e762fce087c27b673af4922795d9edb85e" \
       io.ascend-images.source.ms-swift="ff5128777dd3dc5538f1a95fbcc29442c327d7d2" \
-      io.ascend-images.pins="sha256:ba3ac8de7ce3626252d461b3ee02a1f21e7d8a3111f3e4bec8029c46fc08cb51" \
+      io.ascend-images.pins="sha256:ecf8171aed09e4c5e2ae96e7818edef89b1b5d60cf17557e2b0ede60d87a43f1" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

@@ -185,15 +185,16 @@ tls_as_written() {
 # settle_git PATH URL: leaves in .git which commit this is, and nothing that differs between two fetches of it.
 # After this nothing may run `git status` in it: that writes to the index.
 settle_git() {
-  local tree
+  local tree url modules
   if [[ ! -e $1/.git ]]; then return 0; fi
   export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
   # shellcheck disable=SC2016 # git's shell expands these
-  git -C "$1" submodule --quiet foreach --recursive \
-    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"' \
-    >/build/submodules
+  modules=$(git -C "$1" submodule --quiet foreach --recursive \
+    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"')
   settle_repository "$1" "$2"
-  while IFS=$'\t' read -r tree url; do settle_repository "$tree" "$url"; done </build/submodules
+  while IFS=$'\t' read -r tree url; do
+    if [[ -n $tree ]]; then settle_repository "$tree" "$url"; fi
+  done <<<"$modules"
 }
 settle_repository() {
   local tree=$1 url=$2 folder commit worktree key value
@@ -840,7 +841,7 @@ LABEL org.opencontainers.image.title="ms-swift for Atlas 950" \
       io.ascend-images.source.mcore-bridge="v1.6.2" \
       io.ascend-images.source.flash-linear-attention="9c8e42e762fce087c27b673af4922795d9edb85e" \
       io.ascend-images.source.ms-swift="ff5128777dd3dc5538f1a95fbcc29442c327d7d2" \
-      io.ascend-images.pins="sha256:4ed022e7d52066ff09b6c86b518f2ef9d5ba94eb3ed5f23f6bc3798c8a427680" \
+      io.ascend-images.pins="sha256:2953785baa95e7a4feff3c91628ff07606349ad1eddb1ce14d079bd629837883" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts" \
       io.ascend-images.experimental="no public image of this stack exists for the Atlas 950 to compare with"

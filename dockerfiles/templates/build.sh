@@ -146,15 +146,16 @@ tls_as_written() {
 # settle_git PATH URL: leaves in .git which commit this is, and nothing that differs between two fetches of it.
 # After this nothing may run `git status` in it: that writes to the index.
 settle_git() {
-  local tree
+  local tree url modules
   if [[ ! -e $1/.git ]]; then return 0; fi
   export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
   # shellcheck disable=SC2016 # git's shell expands these
-  git -C "$1" submodule --quiet foreach --recursive \
-    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"' \
-    >/build/submodules
+  modules=$(git -C "$1" submodule --quiet foreach --recursive \
+    'printf "%s\t%s\n" "$toplevel/$sm_path" "$(git -C "$toplevel" config --file .gitmodules "submodule.$name.url")"')
   settle_repository "$1" "$2"
-  while IFS=$'\t' read -r tree url; do settle_repository "$tree" "$url"; done </build/submodules
+  while IFS=$'\t' read -r tree url; do
+    if [[ -n $tree ]]; then settle_repository "$tree" "$url"; fi
+  done <<<"$modules"
 }
 settle_repository() {
   local tree=$1 url=$2 folder commit worktree key value

@@ -112,6 +112,7 @@ def base(folder: Path) -> Path:
             if word.startswith("/"):
                 copy(Path(word), place)
     (place / "tmp").mkdir()
+    (place / "work").mkdir()  # a WORKDIR that has to be made carries the time of the build
     (place / "build.sh").write_bytes((ROOT / "dockerfiles" / "templates" / "build.sh").read_bytes())
     return place
 
@@ -151,7 +152,7 @@ def test_a_build_leaves_an_image_its_record_a_log_and_a_summary(plan_of: Plans) 
     assert load_record(plan.record) == record
     assert record.manifest == record.digest, "without provenance the name stands for the image itself"
     assert record.config.startswith("sha256:")
-    assert record.bytes == image["Size"]
+    assert 0 <= int(image["Size"]) - record.bytes < 10_000, "all but the manifest, which counts for the engine"  # type: ignore[call-overload, operator]
     assert record.resolved["name"] == "whole"
     assert record.inputs == inputs_hash(plan.pinned, plan.arch)
     assert 0 < record.seconds < 120

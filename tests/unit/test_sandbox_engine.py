@@ -98,6 +98,7 @@ def test_an_engine_of_another_architecture_has_none_that_cann_exists_for() -> No
     assert find_engine(run=Docker(info(Architecture="riscv64"))).arch is None
 
 
+@pytest.mark.subprocess
 def test_no_client_says_what_starts_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingTool, match="no docker command on PATH") as caught:

@@ -397,6 +397,7 @@ GOOD_SETTINGS = [
 SOURCES = [{"name": "vllm", "path": "/vllm", "module": "vllm"}]
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(("file", "text", "kind"), BAD_SETTINGS)
 def test_a_setting_that_must_not_stay_is_found_and_no_secret_is_shown(
     root: Root, gather: Any, file: str, text: str, kind: str
@@ -409,6 +410,7 @@ def test_a_setting_that_must_not_stay_is_found_and_no_secret_is_shown(
     assert found[0]["line"].split(" ")[0] in text
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(("file", "text"), GOOD_SETTINGS)
 def test_a_harmless_setting_is_left_alone(root: Root, gather: Any, file: str, text: str) -> None:
     root.write(file, text)

@@ -1,0 +1,36 @@
+import tomllib
+
+from ascend_images.images.indexes import uv_project
+from ascend_images.pins.model import Index
+from ascend_images.pins.platform import Arch
+from tests.unit.images.mini import INDEXES, mini
+
+
+def test_a_package_is_bound_to_the_index_that_serves_it_where_it_does() -> None:
+    document = tomllib.loads(uv_project(mini()))
+    assert document["project"]["dependencies"] == ["torch; platform_machine == 'x86_64'", "triton-ascend"]
+    assert document["tool"]["uv"]["sources"] == {
+        "torch": [{"index": "torch-cpu", "marker": "platform_machine == 'x86_64'"}],
+        "triton-ascend": [{"index": "ascend"}],
+    }
+
+
+def test_every_index_is_explicit_so_that_nothing_else_is_asked_of_it() -> None:
+    indexes = {**INDEXES, "extra": Index(url="https://example.com/simple", serves=("unused",))}
+    listed = tomllib.loads(uv_project(mini(indexes=indexes)))["tool"]["uv"]["index"]
+    assert [(index["name"], index["explicit"]) for index in listed] == [
+        ("ascend", True),
+        ("torch-cpu", True),
+        ("extra", True),
+    ]
+
+
+def test_an_index_for_one_architecture_binds_nothing_on_the_other() -> None:
+    document = tomllib.loads(uv_project(mini(platforms=(Arch.ARM64,))))
+    assert document["project"]["dependencies"] == ["triton-ascend"]
+
+
+def test_without_indexes_everything_comes_from_the_default_one() -> None:
+    document = tomllib.loads(uv_project(mini(indexes={})))
+    assert document["project"]["dependencies"] == []
+    assert document["tool"]["uv"]["sources"] == {}
