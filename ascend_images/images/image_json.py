@@ -64,7 +64,9 @@ def pins_digest(variant: Variant) -> str:
 
 def entrypoint(variant: Variant) -> list[str]:
     """Return ENTRYPOINT: the release's set_env scripts, which add what depends on the host, then the command."""
-    commands = [*(f"source {script}" for script in variant.cann_scripts), 'exec "$@"']
+    # The toolkit's script leaves an empty entry at the end, by which every command would search its own directory.
+    no_empty_entry = 'export PYTHONPATH="${PYTHONPATH%:}"'
+    commands = [*(f"source {script}" for script in variant.cann_scripts), no_empty_entry, 'exec "$@"']
     return ["/bin/bash", "-c", " && ".join(commands), "--"]
 
 

@@ -669,7 +669,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
     TASK_QUEUE_ENABLE="1" \
     OMP_NUM_THREADS="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -706,7 +706,7 @@ LABEL org.opencontainers.image.title="ms-swift-310p for Atlas 300I Duo" \
       io.ascend-images.source.vllm="v0.23.0" \
       io.ascend-images.source.vllm-ascend="5cb98caaadeff42b5b62b996e34bb2aaa29d20fd" \
       io.ascend-images.source.ms-swift="ff5128777dd3dc5538f1a95fbcc29442c327d7d2" \
-      io.ascend-images.pins="sha256:f3725d4013e0f5f013b56968d6af9daba034d6e05fc4e86038e87ec6a90b203d" \
+      io.ascend-images.pins="sha256:8d7123a014b6a320e13c75910de8b3b65fa0c30333a30d8e26332e1cb9a55c02" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts" \
       io.ascend-images.experimental="no public image of this stack exists for the 300I Duo to compare with"

@@ -899,7 +899,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     SOC_VERSION="ascend910b1" \
     PYTHONUNBUFFERED="1" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -941,6 +941,6 @@ LABEL org.opencontainers.image.title="verl-qwen3.5 for Atlas A2" \
       io.ascend-images.source.megatron-bridge="de93536e9028ecf1e4dc28608dc80f336dcdfe59" \
       io.ascend-images.source.transformers="cc7ab9be508ce6ed3637bba9e50367b29b742dc6" \
       io.ascend-images.source.verl="4045d67063052dcb800c918c107b8d5a87046006" \
-      io.ascend-images.pins="sha256:2c0e76952d6f457545fa9bdd16c4fbaa271acd71b77bbf0057404a665b6ecf2e" \
+      io.ascend-images.pins="sha256:6a6590c748b0da5bd5e26b25c31a087e81a0983a2951901df28e7bc4438a02ea" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

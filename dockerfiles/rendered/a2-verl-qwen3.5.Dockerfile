@@ -798,7 +798,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     SOC_VERSION="ascend910b1" \
     PYTHONUNBUFFERED="1" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -840,6 +840,6 @@ LABEL org.opencontainers.image.title="verl-qwen3.5 for Atlas A2" \
       io.ascend-images.source.megatron-bridge="de93536e9028ecf1e4dc28608dc80f336dcdfe59" \
       io.ascend-images.source.transformers="cc7ab9be508ce6ed3637bba9e50367b29b742dc6" \
       io.ascend-images.source.verl="4045d67063052dcb800c918c107b8d5a87046006" \
-      io.ascend-images.pins="sha256:373a7d32782b8aa5938cb99dc6f18f3f6bdb10a3f4884d876e146db59ba22fe9" \
+      io.ascend-images.pins="sha256:5e91d42a53a23fa57317872af35bafc4e91121852f52dcc673fa1983ea0e94b8" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

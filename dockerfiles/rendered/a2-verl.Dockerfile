@@ -803,7 +803,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     SOC_VERSION="ascend910b1" \
     PYTHONUNBUFFERED="1" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -843,6 +843,6 @@ LABEL org.opencontainers.image.title="verl for Atlas A2" \
       io.ascend-images.source.mindspeed="e4772499f7eb9fa9a68919dd1eaddef00e915b2d" \
       io.ascend-images.source.megatron-lm="ddc0d6774783b032ddceacc5714e653651daecb9" \
       io.ascend-images.source.verl="483b8a009ba3a97563edee3a19887e4862b8094a" \
-      io.ascend-images.pins="sha256:31a48091e343aec8875331c1d10f8142d1a46327dd406314763e49b4c184ef0b" \
+      io.ascend-images.pins="sha256:855ef7fbc9c2b1781d17c26a9d28244eb146804874dbd357bb5dd36d6e162701" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

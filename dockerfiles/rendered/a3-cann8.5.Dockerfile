@@ -796,7 +796,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
     MEGATRON_LM_PATH="/Megatron-LM" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.1/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.1/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -838,6 +838,6 @@ LABEL org.opencontainers.image.title="ms-swift-cann8.5 for Atlas A3" \
       io.ascend-images.source.mcore-bridge="v1.4.3" \
       io.ascend-images.source.flash-linear-attention="9c8e42e762fce087c27b673af4922795d9edb85e" \
       io.ascend-images.source.ms-swift="98a09c18cdf95ff07051324b9b8cc90f5184b24b" \
-      io.ascend-images.pins="sha256:972368e7ac8eb1063134f6460e430ed3984c0e3dd06daf702568d625c76be710" \
+      io.ascend-images.pins="sha256:8f34d9340f0e23bf76396ba33f26061148bbd93039715ce34b0ecd2803f5d795" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

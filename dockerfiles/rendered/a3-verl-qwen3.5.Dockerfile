@@ -798,7 +798,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     SOC_VERSION="ascend910_9392" \
     PYTHONUNBUFFERED="1" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -840,6 +840,6 @@ LABEL org.opencontainers.image.title="verl-qwen3.5 for Atlas A3" \
       io.ascend-images.source.megatron-bridge="de93536e9028ecf1e4dc28608dc80f336dcdfe59" \
       io.ascend-images.source.transformers="cc7ab9be508ce6ed3637bba9e50367b29b742dc6" \
       io.ascend-images.source.verl="4045d67063052dcb800c918c107b8d5a87046006" \
-      io.ascend-images.pins="sha256:d699686d0d217e4f2a2082463a7ba1b353bf4098551580fed22d39e21515da05" \
+      io.ascend-images.pins="sha256:c74dcbc583981d338f5841c64370b41e510be3c08c6e7c578e9ccb9f8b2becc7" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

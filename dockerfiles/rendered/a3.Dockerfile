@@ -799,7 +799,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
     MEGATRON_LM_PATH="/Megatron-LM" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -841,6 +841,6 @@ LABEL org.opencontainers.image.title="ms-swift for Atlas A3" \
       io.ascend-images.source.mcore-bridge="v1.6.2" \
       io.ascend-images.source.flash-linear-attention="9c8e42e762fce087c27b673af4922795d9edb85e" \
       io.ascend-images.source.ms-swift="ff5128777dd3dc5538f1a95fbcc29442c327d7d2" \
-      io.ascend-images.pins="sha256:ecf8171aed09e4c5e2ae96e7818edef89b1b5d60cf17557e2b0ede60d87a43f1" \
+      io.ascend-images.pins="sha256:22fadbb59913c5889b70d8dd3c6af31923e738836bf08de3120259481cf6a594" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

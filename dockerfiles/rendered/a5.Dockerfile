@@ -799,7 +799,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
     MEGATRON_LM_PATH="/Megatron-LM" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -841,7 +841,7 @@ LABEL org.opencontainers.image.title="ms-swift for Atlas 950" \
       io.ascend-images.source.mcore-bridge="v1.6.2" \
       io.ascend-images.source.flash-linear-attention="9c8e42e762fce087c27b673af4922795d9edb85e" \
       io.ascend-images.source.ms-swift="ff5128777dd3dc5538f1a95fbcc29442c327d7d2" \
-      io.ascend-images.pins="sha256:2953785baa95e7a4feff3c91628ff07606349ad1eddb1ce14d079bd629837883" \
+      io.ascend-images.pins="sha256:d2b1e9865418ae601e0d2798d5ff0425a6a71c0ddaca31b77fe76c2c886dd136" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts" \
       io.ascend-images.experimental="no public image of this stack exists for the Atlas 950 to compare with"

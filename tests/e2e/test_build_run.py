@@ -61,6 +61,7 @@ def settings(variant: Variant, arch: Arch, **changed: str) -> str:
         f"LABEL {name}={json.dumps(value).replace('$', chr(92) + '$')}" for name, value in labels(variant).items()
     ]
     lines += ["WORKDIR /work", f"ENTRYPOINT {json.dumps(image_document(variant)['entrypoint'])}"]
+    lines += ['CMD ["/bin/bash"]', 'SHELL ["/bin/bash", "-c"]']
     return "\n".join(lines) + "\n"
 
 

@@ -45,7 +45,7 @@ def test_the_first_two_commands_are_to_try_it_and_to_test_it() -> None:
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["en", "zh"])
 def test_a_readme_says_first_what_has_never_run_on_an_npu(text: str) -> None:
-    assert "NPU" in text.split("## ")[0].split("> **")[1]
+    assert "NPU" in text.split("## ", maxsplit=1)[0].split("> **")[1]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -23,12 +23,31 @@ ROWS = [
 ]
 LINES = {flag: here.strip("`") for there, here in ROWS for flag in re.findall(r"(--\w+|DOCKER_REGISTRY)", there)}
 
-FLAGS = (
-    "DOCKER_REGISTRY --image_type --base_image --base_image_tag --soc_version --arch --torch_version --torch_npu_version "
-    "--torchvision_version --torchaudio_version --vllm_version --vllm_ascend_version --fla_version "
-    "--triton_ascend_version --pip_extra_index_url --pypi_official_index_url --swift_branch --megatron_branch "
-    "--mindspeed_branch --mcore_bridge_branch --modelscope_branch --python_version --dry_run"
-).split()
+FLAGS = [
+    "DOCKER_REGISTRY",
+    "--image_type",
+    "--base_image",
+    "--base_image_tag",
+    "--soc_version",
+    "--arch",
+    "--torch_version",
+    "--torch_npu_version",
+    "--torchvision_version",
+    "--torchaudio_version",
+    "--vllm_version",
+    "--vllm_ascend_version",
+    "--fla_version",
+    "--triton_ascend_version",
+    "--pip_extra_index_url",
+    "--pypi_official_index_url",
+    "--swift_branch",
+    "--megatron_branch",
+    "--mindspeed_branch",
+    "--mcore_bridge_branch",
+    "--modelscope_branch",
+    "--python_version",
+    "--dry_run",
+]
 
 
 def parsed(line: str) -> dict[str, Any]:

@@ -799,7 +799,7 @@ ENV PATH="/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/bin:/usr/local/Ascend/
     MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
     MEGATRON_LM_PATH="/Megatron-LM" \
     TASK_QUEUE_ENABLE="1"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -841,6 +841,6 @@ LABEL org.opencontainers.image.title="ms-swift for Atlas A2" \
       io.ascend-images.source.mcore-bridge="v1.6.2" \
       io.ascend-images.source.flash-linear-attention="v0.5.2" \
       io.ascend-images.source.ms-swift="v4.5.2" \
-      io.ascend-images.pins="sha256:b7309b2daeeea04c17fa06060b3847a1d66ba94887edd477327b5f693e27ec8c" \
+      io.ascend-images.pins="sha256:ad11b9ea00ec85f6d7c18a12a0e01341468043583aeb849dc91345dd1d020072" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

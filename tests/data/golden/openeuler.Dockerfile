@@ -628,7 +628,7 @@ ENV PATH="/usr/local/Ascend/cann-9.1.0/bin:/usr/local/python3.12.13/bin:/usr/bin
     SOC_VERSION="ascend910b1" \
     MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
     ATB_SHARE_MEMORY_NAME_SUFFIX=""
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -666,6 +666,6 @@ LABEL org.opencontainers.image.title="vllm for Atlas A2" \
       io.ascend-images.source.vllm="v0.23.0" \
       io.ascend-images.source.vllm-ascend="0123456789abcdef0123456789abcdef01234567" \
       io.ascend-images.source.megatron-lm="core_v0.16.0" \
-      io.ascend-images.pins="sha256:b2338d0b3356a7cc8ad5b259e0e574945c36283a290930b6336e6975bf845c3a" \
+      io.ascend-images.pins="sha256:7dfd2eb1c109fd70811c2f16c8fd30b044be5f276e1498187a6d8c9d532334b8" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

@@ -731,7 +731,7 @@ COPY --link --from=install-megatron-lm /out/ /
 COPY --link --from=facts-out /out/ /
 ENV PATH="/usr/local/Ascend/cann-8.5.2/bin:/usr/bin" \
     ASCEND_TOOLKIT_HOME="/usr/local/Ascend/cann-8.5.2"
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-8.5.2/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -769,6 +769,6 @@ LABEL org.opencontainers.image.title="vllm for Atlas A2" \
       io.ascend-images.source.vllm="v0.23.0" \
       io.ascend-images.source.vllm-ascend="0123456789abcdef0123456789abcdef01234567" \
       io.ascend-images.source.megatron-lm="core_v0.16.0" \
-      io.ascend-images.pins="sha256:9e66a28854c31935d92dfa4ca360954d2d93b385d079b9dc808aad488dbbc353" \
+      io.ascend-images.pins="sha256:9c1e7e2383f16157a2fc3d5168a61634f6dc0d382181a406e5fe8cb004f02e74" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

@@ -706,7 +706,7 @@ ENV PATH="/usr/local/Ascend/cann-9.1.0/bin:/usr/local/python3.12.13/bin:/usr/bin
     SOC_VERSION="ascend910b1" \
     MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
     ATB_SHARE_MEMORY_NAME_SUFFIX=""
-ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && exec \"$@\"", "--"]
+ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
@@ -744,6 +744,6 @@ LABEL org.opencontainers.image.title="vllm for Atlas A2" \
       io.ascend-images.source.vllm="v0.23.0" \
       io.ascend-images.source.vllm-ascend="0123456789abcdef0123456789abcdef01234567" \
       io.ascend-images.source.megatron-lm="core_v0.16.0" \
-      io.ascend-images.pins="sha256:ad0027a3912791418b7c9bd40cb809da923145984d7f37282b18231477fd17ab" \
+      io.ascend-images.pins="sha256:f06181a0e243f866fac6d5707335d885f42ef6bcaa418a4e892c6316a4712797" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

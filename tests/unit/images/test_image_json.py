@@ -50,4 +50,8 @@ def test_the_digest_of_the_pins_tells_two_apart() -> None:
 def test_the_entrypoint_sources_each_script_then_runs_the_command() -> None:
     shell, option, command, dashes = entrypoint(mini())
     assert (shell, option, dashes) == ("/bin/bash", "-c", "--")
-    assert command.split(" && ") == [*(f"source {script}" for script in mini().cann_scripts), 'exec "$@"']
+    assert command.split(" && ") == [
+        *(f"source {script}" for script in mini().cann_scripts),
+        'export PYTHONPATH="${PYTHONPATH%:}"',
+        'exec "$@"',
+    ]

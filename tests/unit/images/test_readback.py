@@ -97,9 +97,6 @@ def test_what_another_builder_hands_over_is_asked_for_by_name(plan_of, tmp_path:
     assert read_back(plan, metadata(MANIFEST), engine=engine(tmp_path), builder=OTHER, run=run).bytes == 77
 
 
-PUSHED = {f"--raw {'x'}": {}}
-
-
 def registry(plan, index: object = INDEX_DOCUMENT) -> Any:
     name = plan.variant.repository
     return docker(
@@ -161,6 +158,8 @@ def as_meant(plan) -> dict[str, Any]:
     image = plan.rendered.image
     return {
         "entrypoint": tuple(image["entrypoint"]),
+        "cmd": ("/bin/bash",),
+        "shell": ("/bin/bash", "-c"),
         "env": {name: value.replace("{kernel_arch}", "x86_64") for name, value in image["env"].items()},
         "labels": {**labels(plan.variant), **plan.labels},
         "workdir": image["workdir"] or "/anything",
@@ -188,6 +187,39 @@ def test_an_entrypoint_that_names_another_release_is_a_difference(plan_of) -> No
     (found,) = differences(plan, Config(**meant))
     assert found.startswith("ENTRYPOINT is")
     assert "cann-8.5.1" in found
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"shell": ("/bin/bash", "-Eeuo", "pipefail", "-c")}, "SHELL is"),
+        ({"shell": ()}, "SHELL is []"),
+        ({"cmd": ("python3",)}, "CMD is"),
+    ],
+)
+def test_another_shell_or_command_is_a_difference(plan_of, changed: dict[str, object], said: str) -> None:
+    plan = plan_of()
+    (found,) = differences(plan, Config(**{**as_meant(plan), **changed}))
+    assert found.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("HTTPS_PROXY", "http://me:s3cret@p.corp:1", "a proxy"),
+        ("http_proxy", "http://p.corp:1", "a proxy"),
+        ("GIT_SSL_NO_VERIFY", "true", "switches TLS off"),
+        ("PIP_TRUSTED_HOST", "x", "switches TLS off"),
+    ],
+)
+def test_what_served_the_build_and_stayed_is_a_difference(plan_of, name: str, value: str, said: str) -> None:
+    plan = plan_of()
+    meant = as_meant(plan)
+    meant["env"][name] = value
+    (found,) = differences(plan, Config(**meant))
+    assert found.startswith(f"ENV holds {name}:")
+    assert said in found
+    assert "s3cret" not in found
 
 
 @pytest.mark.parametrize("gone", [True, False])

@@ -149,8 +149,9 @@ def test_a_program_that_is_not_there_ends_the_call_and_leaves_no_process(tmp_pat
 def test_a_signal_ends_all_that_run_with_what_they_started_and_begins_no_other(tmp_path: Path, signum: int) -> None:
     """As the docker client does, each starts a process of its own that does the work."""
     code = (
-        f"import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        f"open('{tmp_path}/' + sys.argv[0].strip('-c') + str(os.getpid()) + '.pids', 'w').write(f'{{os.getpid()}} {{child.pid}} ')\n"
+        "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"file = f'{tmp_path}/{{os.getpid()}}.pids'\n"
+        "open(file, 'w').write(f'{os.getpid()} {child.pid} ')\n"
         "child.wait()"
     )
     jobs = [job(tmp_path, name, code) for name in ("a", "b", "waiting")]

@@ -6,8 +6,8 @@ import pytest
 
 from ascend_images.errors import BadInput
 from ascend_images.pins.load import load
-from ascend_images.pins.overrides import overridden, parse_overrides, version_of_ref
 from ascend_images.pins.model import Stack, VariantEntry
+from ascend_images.pins.overrides import overridden, parse_overrides, version_of_ref
 
 PINS = load(Path(__file__).parents[3] / "versions.toml")
 
