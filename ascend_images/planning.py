@@ -69,7 +69,7 @@ def _lock(selection: Selection, variant: Variant, arch: Arch) -> LockFile | None
 
 
 def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSource], facts: str) -> Rendered:
-    """Return the rendered file: the committed one, or one below `build/` where the command line changed what it says."""
+    """Return the rendered file: the committed one, or one below `build/` where the command line changed it."""
     meant = with_local_sources(variant, local)
     own = selection.changed or bool(local)
     root = selection.root / "build" if own else selection.root

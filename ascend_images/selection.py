@@ -49,7 +49,7 @@ def select(
     base_image: str = "",
     allow_broken: bool = False,
 ) -> Selection:
-    """Return what was chosen: the named variants, or all. Raises BadInput where names and choices do not go together."""
+    """Return what was chosen: the named variants, or all; raises BadInput for choices that do not go together."""
     pins = load(root / PINS_FILE)
     if everything and names:
         raise BadInput(f"--all and --variant {names[0]}", wanted="one of them")

@@ -1,7 +1,7 @@
 """The steps of a rendered file on a real engine: real packages, real fetches, and each refusal of theirs.
 
 A small variant is rendered and built by plain `docker build` on the sandbox's base image. Sources come from a git
-server on the engine's bridge, packages from the real index; both are reached as a user's would be, by mirror and CA secrets.
+server on the engine's bridge, packages from the real index; both are reached as a user's would be, by secrets.
 """
 
 import json
@@ -52,7 +52,10 @@ PATCH = Patch(
 def git(folder: Path, *arguments: str) -> str:
     settings = ["-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", *IDENTITY]
     command = ["git", "-C", str(folder), *settings, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    # The same commits in each run: a step that fetches by a tag's name is cached by that name.
+    dates = {"GIT_AUTHOR_DATE": "1000000000 +0000", "GIT_COMMITTER_DATE": "1000000000 +0000"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **dates})
+    return done.stdout.strip()
 
 
 def repository(top: Path, name: str, files: Mapping[str, str]) -> Path:
