@@ -52,7 +52,7 @@ PATCH = Patch(
 def git(folder: Path, *arguments: str) -> str:
     settings = ["-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", *IDENTITY]
     command = ["git", "-C", str(folder), *settings, *arguments]
-    # The same commits in each run: a step that fetches by a tag's name is cached by that name.
+    # The same commits in each run, so that what does not change is found again.
     dates = {"GIT_AUTHOR_DATE": "1000000000 +0000", "GIT_COMMITTER_DATE": "1000000000 +0000"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **dates})
     return done.stdout.strip()
@@ -78,6 +78,7 @@ class Server:
     url: str
     hidden: str
     tagged: str
+    tag: str
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +91,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     rewrite = f"url.{top.as_uri()}/.insteadOf={HOSTS}"
     git(alpha, "-c", rewrite, "submodule", "-q", "add", f"{HOSTS}inner.git", "third/inner")
     git(alpha, "commit", "-q", "-m", "two")
-    git(alpha, "tag", "-a", "v1", "-m", "v1")
-    tagged = git(alpha, "rev-parse", "v1^{commit}")
+    tagged = git(alpha, "rev-parse", "HEAD")
+    # A step that fetches by a tag is cached by its name, so the name changes with what it stands for.
+    tag = f"v{tagged[:12]}"
+    git(alpha, "tag", "-a", tag, "-m", "a release")
     (alpha / "alpha" / "hidden.py").write_text("HIDDEN = True\n")
     git(alpha, "add", "--all")
     git(alpha, "commit", "-q", "-m", "hidden")
@@ -116,7 +119,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             ):
                 break
             time.sleep(0.1)
-        yield Server(f"git://{address}:{port}/", hidden, tagged)
+        yield Server(f"git://{address}:{port}/", hidden, tagged, tag)
     finally:
         os.killpg(daemon.pid, signal.SIGTERM)
         daemon.wait(10)
@@ -168,7 +171,7 @@ def small(server: Server) -> Variant:
         next(source for source in whole.sources if source.compiles),
         name="Alpha",
         git=f"{HOSTS}alpha.git",
-        ref="v1",
+        ref=server.tag,
         commit=server.hidden,
         path="/alpha",
         module="alpha",
@@ -357,7 +360,7 @@ def with_source(variant: Variant, **changes: Any) -> Variant:
 
 def test_a_ref_that_gives_another_commit_than_the_pinned_one_stops_the_build(builder: Builder) -> None:
     text = render(with_source(builder.variant, commit=""))
-    wrong = text.replace("alpha.git v1 '' yes", f"alpha.git v1 {'0' * 40} yes")
+    wrong = text.replace(f"{builder.server.tag} '' yes", f"{builder.server.tag} {'0' * 40} yes")
     file = builder.folder / "wrong.Dockerfile"
     file.write_text(wrong)
     command = ["docker", "build", "--progress=plain", f"--file={file}", "--target=src-alpha"]
