@@ -116,8 +116,12 @@ def _as_usage_error(parse: Callable[[Program], None]) -> Callable[[Program], Non
     def step(program: Program) -> None:
         try:
             parse(program)
-        except ParseError as error:
-            raise Exit(f"{error}\n  next:   invoke --list, or invoke --help VERB", code=USAGE_ERROR) from None
+        except (ParseError, ValueError) as error:
+            # A ValueError is what int() says of the value of a flag that takes a number.
+            said = str(error)
+            if isinstance(error, ValueError):
+                said = f"{said.rpartition(': ')[2]} is not a whole number"
+            raise Exit(f"{said}\n  next:   invoke --list, or invoke --help VERB", code=USAGE_ERROR) from None
 
     return step
 

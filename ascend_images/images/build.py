@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from ascend_images.errors import AscendImagesError, BuildFailed
+from ascend_images.errors import AscendImagesError, BadInput, BuildFailed
 from ascend_images.files import write_atomic
 from ascend_images.images import bake
 from ascend_images.images.builder import Builder, find_builder
@@ -89,6 +89,8 @@ def build(
     for emulation nobody asked for, MissingTool for an engine, an emulator or room that is not there, BuildFailed, after
     all have ended, if one failed; Interrupted when somebody interrupts. `build/summary.json` says what became of each.
     """
+    if jobs < 0:
+        raise BadInput(f"--jobs {jobs}", wanted="how many images are built at a time: 1 or more")
     if not plans:
         return ()
     out = stream or sys.stderr

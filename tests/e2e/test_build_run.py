@@ -1,5 +1,6 @@
 """Building on a real Docker Engine, with tiny Dockerfiles of the tests' own in place of the rendered ones."""
 
+import hashlib
 import io
 import json
 import os
@@ -15,17 +16,21 @@ import msgspec
 import pytest
 
 from ascend_images.errors import BadInput, BuildFailed
+from ascend_images.images import bake
 from ascend_images.images.build import build, summary_path
 from ascend_images.images.image_json import image_document
-from ascend_images.images.plan import BuildPlan, Choices, Rendered, make_plan
+from ascend_images.images.network import DIRECT, Network
+from ascend_images.images.plan import BuildPlan, Choices, Rendered, dry_run, make_plan, target_of
 from ascend_images.images.record import load_record
 from ascend_images.images.run import Interrupted
+from ascend_images.images.sources import LocalSource, local_source
 from ascend_images.images.view import labels
 from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, inputs_hash
 from ascend_images.pins.platform import Arch, host_arch
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import Variant
+from ascend_images.sandbox.registry import Registry
 
 pytestmark = pytest.mark.e2e
 
@@ -70,8 +75,19 @@ def plan_of(tmp_path: Path) -> Iterator[Callable[..., BuildPlan]]:
     """Makes a plan from the body of a Dockerfile; `FROM …` and the configuration come around it."""
     made: list[BuildPlan] = []
 
-    def make(name: str, body: str, *, last: str = "", contexts: dict[str, str] | None = None, **env: str) -> BuildPlan:
-        variant, arch = small(name), host_arch()
+    def make(
+        name: str,
+        body: str,
+        *,
+        last: str = "",
+        contexts: dict[str, str] | None = None,
+        choices: Choices | None = None,
+        network: Network = DIRECT,
+        sources: tuple[LocalSource, ...] = (),
+        repository: str = REPOSITORY,
+        **env: str,
+    ) -> BuildPlan:
+        variant, arch = msgspec.structs.replace(small(name), repository=repository), host_arch()
         text = f"{TOP}{body}\n{settings(variant, arch, **env)}{last}"
         file = tmp_path / f"{name}.Dockerfile"
         file.write_text(text)
@@ -90,8 +106,10 @@ def plan_of(tmp_path: Path) -> Iterator[Callable[..., BuildPlan]]:
                 arch,
                 root=tmp_path,
                 rendered=Rendered(file=file, text=text, image=image_document(variant)),
-                choices=Choices(),
+                choices=choices or Choices(),
                 contexts={"cann": str(base(tmp_path)), **(contexts or {})},
+                network=network,
+                sources=sources,
             )
         )
         return made[-1]
@@ -305,3 +323,102 @@ def test_metadata_of_an_earlier_build_never_passes_for_a_new_one(
     with pytest.raises(BuildFailed):
         build([plan], stream=out)
     assert "buildx did not say what it made" in out.getvalue()
+
+
+def test_what_is_pushed_is_recorded_as_the_registry_has_it(plan_of: Plans) -> None:
+    address = Registry().start()
+    choices = Choices(push=True)
+    plan = plan_of("pushed", run("echo >/made"), choices=choices, repository=f"{address}/{REPOSITORY}")
+    (first,) = build([plan], stream=io.StringIO())
+    assert first.pushed
+    assert first.image.startswith(f"{address}/{REPOSITORY}:pushed-")
+    assert first.digest != first.manifest, "provenance makes it an index"
+    assert first.layers
+    assert {layer.compression for layer in first.layers} == {"gzip"}
+    assert first.bytes is not None
+    assert first.bytes > sum(layer.bytes for layer in first.layers) > 0
+
+    raw = ["docker", "buildx", "imagetools", "inspect", "--raw", first.image]
+    index = subprocess.run(raw, capture_output=True, check=True).stdout
+    assert f"sha256:{hashlib.sha256(index).hexdigest()}" == first.digest, "that is what the tag stands for"
+    assert first.manifest in {entry["digest"] for entry in json.loads(index)["manifests"]}
+    (second,) = build([plan], stream=io.StringIO())
+    assert (second.manifest, second.config) == (first.manifest, first.config), "provenance alone differs"
+
+
+def test_bake_reads_what_was_written_to_the_letter(plan_of: Plans, tmp_path: Path) -> None:
+    """Template characters in labels, arguments and paths, on the real buildx."""
+    odd = "$ $$ ${ $${x} % %% %{ %%{ } \" \\ ' , = é ~ ${~ a } %{ if true }"
+    target = bake.Target(context=".", dockerfile=f"f {odd}", labels={f"k {odd}": odd}, args={"A": odd}, tags=("a:b",))
+    file = tmp_path / "b.json"
+    file.write_bytes(bake.bake_file([("t", target)]))
+    command = ["docker", "buildx", "bake", "--file", str(file), "--print"]
+    printed = json.loads(subprocess.run(command, capture_output=True, check=True, cwd=tmp_path).stdout)
+    assert printed["target"]["t"] == msgspec.to_builtins(target) | {"tags": ["a:b"]}
+
+
+def test_the_bake_file_of_a_dry_run_builds(plan_of: Plans, tmp_path: Path) -> None:
+    plan = plan_of("dry", run("echo >/made"))
+    file = tmp_path / "dry.json"
+    file.write_bytes(dry_run([plan]))
+    subprocess.run(["docker", "buildx", "bake", "--file", str(file)], cwd=plan.root, check=True, capture_output=True)
+    (record,) = build([plan], stream=io.StringIO())
+    assert inspect(plan.image)["Id"] == record.digest
+
+
+def test_secrets_serve_the_steps_and_are_in_no_log_and_no_image(plan_of: Plans) -> None:
+    network = Network(
+        settings={"HTTPS_PROXY": "http://me:s3cret@p.example:1", "UV_INDEX": "a=https://x b=https://y"},
+        ca=b"-----BEGIN CERTIFICATE-----\n",
+        hide=("s3cret",),
+    )
+    mounts = (
+        "--mount=type=secret,id=network,target=/run/secrets/network --mount=type=secret,id=ca,target=/run/secrets/ca"
+    )
+    step = (
+        'set -a; . /run/secrets/network; set +a\n[[ $UV_INDEX == "a=https://x b=https://y" ]]\n'
+        'read -r line </run/secrets/ca\n[[ $line == *CERTIFICATE* ]]\necho "through $HTTPS_PROXY" | tee /dev/null'
+    )
+    with_secrets = run(step.replace(" | tee /dev/null", "")).replace("RUN <<", f"RUN {mounts} <<")
+    plan = plan_of("secrets", with_secrets, network=network)
+    (record,) = build([plan], stream=io.StringIO())
+    log = plan.log.read_text()
+    assert "through http://me:***@p.example:1" in log
+    history = subprocess.run(["docker", "image", "history", "--no-trunc", plan.image], capture_output=True, text=True)
+    for text in (log, history.stdout, json.dumps(inspect(plan.image)), plan.record.read_text()):
+        assert "s3cret" not in text
+    assert target_of(plan, {}).secret == ()
+    assert record.contexts == dict(plan.contexts)
+
+
+def test_a_local_checkout_reaches_the_build_whole_whatever_its_dockerignore_says(
+    plan_of: Plans, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my vllm"
+    (folder / "vllm").mkdir(parents=True)
+    files = {
+        "pyproject.toml": '[project]\nname = "vllm"\n',
+        ".dockerignore": "**/.git\nvllm\n",
+        "vllm/a.py": "committed\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@t"]
+    for arguments in (["init", "--quiet"], ["add", "-A"], ["commit", "--quiet", "-m", "x"]):
+        subprocess.run([*git, *arguments], check=True)
+    (folder / "vllm" / "a.py").write_text("edited\n")
+
+    checkout = next(one for one in resolve(load(ROOT / "versions.toml"), "a2").sources if one.name == "vllm")
+    source = local_source(checkout, folder)
+    assert source.dirty
+    step = run('read -r head </src/.git/HEAD\nread -r text </src/vllm/a.py\necho "seen $head $text"')
+    body = "FROM scratch AS src-vllm\nFROM cann AS more\n" + step.replace(
+        "RUN <<", "RUN --mount=from=src-vllm,target=/src <<"
+    )
+    plan = plan_of("local", body, sources=(source,))
+    (record,) = build([plan], stream=io.StringIO())
+    assert f"seen {source.commit} edited" in plan.log.read_text()
+    assert record.local["vllm"].commit == source.commit
+    assert record.local["vllm"].dirty
+    config = inspect(plan.image)["Config"]
+    assert config["Labels"]["io.ascend-images.source.vllm"] == f"{source.commit}+dirty"  # type: ignore[index]

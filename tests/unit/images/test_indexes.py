@@ -1,6 +1,9 @@
+import re
 import tomllib
+from pathlib import Path
 
 from ascend_images.images.indexes import uv_project
+from ascend_images.images.uv_tool import UV_REQUIREMENT, UV_VERSION
 from ascend_images.pins.model import Index
 from ascend_images.pins.platform import Arch
 from tests.unit.images.mini import INDEXES, mini
@@ -34,3 +37,12 @@ def test_without_indexes_everything_comes_from_the_default_one() -> None:
     document = tomllib.loads(uv_project(mini(indexes={})))
     assert document["project"]["dependencies"] == []
     assert document["tool"]["uv"]["sources"] == {}
+
+
+def test_the_installer_of_a_build_is_the_one_that_locks_are_made_with() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert f"uv=={UV_VERSION}" in project["dependencies"]
+
+
+def test_the_installer_is_pinned_by_hash_for_both_architectures() -> None:
+    assert re.fullmatch(rf"uv=={re.escape(UV_VERSION)}( --hash=sha256:[0-9a-f]{{64}}){{2}}", UV_REQUIREMENT)

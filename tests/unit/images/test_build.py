@@ -1,0 +1,148 @@
+"""One call's builds with an engine that is only answered for: what is refused, and what is told at the end."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ascend_images.errors import BadInput, MissingTool
+from ascend_images.images import build as build_module
+from ascend_images.images.build import Failure, Outcome, build, default_jobs, summary_path
+from ascend_images.images.cost import GB
+from ascend_images.images.engine import Answer, Engine, ImageStore
+from ascend_images.images.gate import load_lock
+from ascend_images.images.progress import FailedStep
+from ascend_images.images.readback import Config, Made
+from ascend_images.images.record import record_of
+from ascend_images.pins.platform import Arch
+
+INFO = {
+    "ServerVersion": "26.1.5",
+    "Driver": "overlayfs",
+    "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]],
+    "DockerRootDir": "/var/lib/docker",
+    "Architecture": "x86_64",
+    "NCPU": 2,
+    "MemTotal": 24 * GB,
+    "ClientInfo": {"Context": "default", "Plugins": [{"Name": "buildx", "Version": "v0.13.1"}]},
+}
+BUILDER = "Name: default\nDriver: docker\n\nNodes:\nPlatforms: linux/amd64\n"
+
+
+def engine(command: Sequence[str]) -> Answer:
+    if "info" in command:
+        return Answer(0, json.dumps(INFO), "")
+    if "context" in command:
+        return Answer(0, "ssh://elsewhere\n", "")
+    if "buildx" in command:
+        return Answer(0, BUILDER, "")
+    return Answer(1, "", "no such image")
+
+
+def nothing_runs(*_: object, **__: object) -> None:
+    raise AssertionError("a build was started")
+
+
+@pytest.fixture(autouse=True)
+def _no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_module, "run_jobs", nothing_runs)
+
+
+def left(root: Path) -> list[Path]:
+    return [path for path in (root / "build").rglob("*") if path.is_file()]
+
+
+def test_no_plans_are_no_builds() -> None:
+    assert build([], run=engine) == ()
+
+
+def test_fewer_than_none_at_a_time_is_refused(plan_of) -> None:
+    with pytest.raises(BadInput, match="--jobs -1"):
+        build([plan_of()], jobs=-1, stream=io.StringIO(), run=engine)
+
+
+def test_a_plan_that_must_not_be_built_is_refused_before_the_engine_is_asked(plan_of, tmp_path: Path) -> None:
+    def never(_: Sequence[str]) -> Answer:
+        raise AssertionError("asked")
+
+    with pytest.raises(BadInput, match="has no lock"):
+        build([plan_of(lock=None)], stream=io.StringIO(), run=never)
+    assert left(tmp_path) == []
+
+
+def test_a_machine_without_docker_is_refused_and_nothing_is_left(plan_of, tmp_path: Path) -> None:
+    def none(_: Sequence[str]) -> Answer:
+        return Answer(1, "", "Cannot connect to the Docker daemon")
+
+    with pytest.raises(MissingTool, match="no Docker Engine answers") as error:
+        build([plan_of()], stream=io.StringIO(), run=none)
+    assert error.value.do == "scripts/engine.sh start"
+    assert left(tmp_path) == []
+
+
+def test_a_foreign_architecture_is_refused_and_nothing_is_left(plan_of, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="another architecture"):
+        build([plan_of("a2", Arch.ARM64)], stream=io.StringIO(), run=engine)
+    assert left(tmp_path) == []
+
+
+def test_a_disk_that_is_too_small_is_refused_after_the_cost_was_said(
+    plan_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ascend_images.images.cost.free_bytes", lambda _: GB)
+    out = io.StringIO()
+    with pytest.raises(MissingTool, match=r"has 1\.0 GB free"):
+        build([plan_of()], stream=out, run=engine)
+    assert "cost: a2 amd64" in out.getvalue()
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(("memory", "images", "jobs"), [(24, 10, 3), (100, 10, 4), (100, 2, 2), (2, 5, 1)])
+def test_as_many_at_a_time_as_memory_is_good_for(memory: int, images: int, jobs: int) -> None:
+    one = Engine("26", "0.13", ImageStore.CONTAINERD, "", Path(), "", "", Arch.AMD64, 2, memory * GB)
+    assert default_jobs(one, images) == jobs
+
+
+def record_for(plan):
+    made = Made(digest="sha256:d", manifest="sha256:m", config_digest="sha256:c", config=Config(), bytes=1, layers=())
+    return record_of(plan, made, load_lock(plan), seconds=3)
+
+
+def outcome(plan_of) -> Outcome:
+    good, bad, late = plan_of("a2"), plan_of("a3"), plan_of("310p")
+    step = FailedStep("[s 1/1] RUN", "pip install x", 7, 2, "exit code 2", ("last words",))
+    return Outcome((good, bad, late), [record_for(good)], [Failure(bad, 2.345, step)], interrupted=True)
+
+
+def test_the_summary_tells_failed_built_and_skipped_images(plan_of) -> None:
+    data = outcome(plan_of).as_data()
+    assert list(data) == ["schema", "interrupted", "failed", "built", "skipped"]
+    (failed,) = data["failed"]
+    assert (failed["variant"], failed["log"]) == ("a3", "build/logs/a3.amd64.log")
+    assert (failed["command"], failed["line"], failed["output"]) == ("pip install x", 7, ["last words"])
+    assert [one["digest"] for one in data["built"]] == ["sha256:d"]
+    assert [one["variant"] for one in data["skipped"]] == ["310p"]
+    assert json.loads(json.dumps(data)) == data
+
+
+def test_failed_images_come_first_with_their_log_and_last_lines(plan_of) -> None:
+    lines = build_module._report(outcome(plan_of))
+    assert lines[0] == "FAILED a3 amd64 after 2.3 s"
+    assert lines[1] == "  log:     build/logs/a3.amd64.log"
+    assert "  command: pip install x" in lines
+    assert "  | last words" in lines
+    assert lines.index("skipped 310p amd64") > next(n for n, line in enumerate(lines) if line.startswith("built a2"))
+    assert lines[-1] == "summary: build/summary.json"
+
+
+def test_the_error_counts_and_names_what_failed(plan_of) -> None:
+    error = build_module._build_failed(outcome(plan_of))
+    assert error.exit_code == 4
+    assert error.found == "1 of 3 images could not be built: a3 amd64"
+    assert error.do == "see build/logs/a3.amd64.log"
+
+
+def test_the_summary_lies_below_the_build_folder(tmp_path: Path) -> None:
+    assert summary_path(tmp_path) == tmp_path / "build" / "summary.json"

@@ -1,0 +1,217 @@
+"""What all commands share: errors as messages and exit codes, words as values, and invoke's own ways put right."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from invoke.exceptions import Exit
+
+from ascend_images import cli, errors
+from ascend_images.errors import AscendImagesError, BadInput
+from ascend_images.images.run import Interrupted
+from ascend_images.pins.platform import Arch
+
+ROOT = Path(__file__).parents[2]
+CONTEXT = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(dry=False)))
+
+
+def ending(error: BaseException | None) -> Exit | None:
+    """How a command ends whose body raises this."""
+
+    def body(_: object) -> None:
+        if error:
+            raise error
+
+    try:
+        cli.reporting(body)(CONTEXT)
+    except Exit as end:
+        return end
+    return None
+
+
+CODES = {
+    "BadInput": 2,
+    "MissingTool": 3,
+    "BuildFailed": 4,
+    "CheckFailed": 5,
+    "LookupIncomplete": 6,
+    "PublishRefused": 7,
+}
+
+
+def test_every_kind_of_failure_has_the_exit_code_it_is_documented_with() -> None:
+    classes = {kind.__name__: kind for kind in AscendImagesError.__subclasses__()}
+    assert {name: kind.exit_code for name, kind in classes.items()} == CODES
+
+
+@pytest.mark.parametrize(("name", "code"), CODES.items())
+def test_a_failure_is_its_message_and_its_code(name: str, code: int) -> None:
+    error = getattr(errors, name)("what was found", wanted="this", do="type that")
+    end = ending(error)
+    assert end is not None
+    assert end.code == code
+    assert end.message == "what was found\n  wanted: this\n  next:   type that"
+
+
+def test_a_command_that_goes_well_ends_well() -> None:
+    assert ending(None) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (Interrupted(signal.SIGINT), 130), (Interrupted(signal.SIGTERM), 143)],
+)
+def test_an_interruption_is_told_by_its_signal(error: BaseException, code: int) -> None:
+    end = ending(error)
+    assert end is not None
+    assert (end.code, end.message) == (code, "interrupted")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_what_the_system_refuses_is_no_traceback(number: int) -> None:
+    end = ending(OSError(number, os.strerror(number), "build/summary.json"))
+    assert end is not None
+    assert end.code == 3
+    assert f"build/summary.json: {os.strerror(number)}" in str(end.message)
+
+
+def test_a_mistake_of_ours_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ending(ZeroDivisionError())
+
+
+def test_invokes_own_dry_is_refused_and_points_to_dry_run() -> None:
+    dry = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(dry=True)))
+
+    def body(_: object) -> None:
+        raise AssertionError("it ran")
+
+    with pytest.raises(Exit) as end:
+        cli.reporting(body)(dry)
+    assert end.value.code == 2
+    assert "--dry-run" in str(end.value.message)
+
+
+def test_architectures_are_read_in_any_spelling_each_once() -> None:
+    assert cli.architectures(["x86", "ARM64"], ["linux/arm64/v8"]) == (Arch.AMD64, Arch.ARM64)
+    assert cli.architectures(["arm,x86_64"]) == (Arch.ARM64, Arch.AMD64)
+    assert cli.architectures() == ()
+
+
+@pytest.mark.parametrize("words", [(["riscv64"], []), ([], ["windows/amd64"]), ([""], []), (["amd64,"], [])])
+def test_another_architecture_is_an_error(words: tuple[list[str], list[str]]) -> None:
+    with pytest.raises(BadInput):
+        cli.architectures(*words)
+
+
+def test_source_folders_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    folders = cli.source_folders(["vllm=../my/vllm", "MindSpeed=~/a=b"])
+    assert folders == {"vllm": Path("../my/vllm"), "MindSpeed": Path("/home/me/a=b")}
+
+
+@pytest.mark.parametrize("given", [["vllm"], ["=x"], ["vllm="], [""], ["vllm=a", "VLLM=b"]])
+def test_a_source_without_name_or_folder_or_given_twice_is_an_error(given: list[str]) -> None:
+    with pytest.raises(BadInput, match="--source"):
+        cli.source_folders(given)
+
+
+# --- the real command ------------------------------------------------------------------------------------------------
+
+
+def invoke(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "invoke", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("build", "--nonsense"),
+        ("build", "--variant"),
+        ("--help", "nonsense"),
+        ("build", "--variant", "a2", "-v"),
+        ("variants", "--dry"),
+        ("--dry", "variants"),
+        ("build", "--variant", "a2", "--dry"),
+        ("build",),
+        ("build", "--variant", "a2", "--all"),
+        ("build", "--variant", "a22"),
+        ("build", "--variant", "a2", "--arch", "riscv64"),
+        ("build", "--variant", "a2", "--jobs", "many"),
+        ("build", "--variant", "a2", "--set", "nonsense"),
+        ("build", "--variant", "a2", "--mirror", "nonsense"),
+        ("build", "--variant", "a2", "--source", "vllm=/no/such/folder"),
+        ("build", "--variant", "a2", "--wheels", "/no/such/folder"),
+        ("build", "--variant", "a2", "--base-image", "quay.io/ascend/cann"),
+        ("build", "--variant", "a2", "--ca-bundle", "/no/such/file"),
+    ],
+)
+def test_a_line_that_cannot_be_meant_ends_in_two_without_a_traceback(arguments: tuple[str, ...]) -> None:
+    done = invoke(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip()
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.subprocess
+def test_a_number_that_is_none_is_named() -> None:
+    assert "'many' is not a whole number" in invoke("build", "--variant", "a2", "--jobs", "many").stderr
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("arguments", [("--list",), ("--help", "build"), ("build", "--help"), ("variants",)])
+def test_what_asks_for_help_ends_well(arguments: tuple[str, ...]) -> None:
+    done = invoke(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+@pytest.mark.subprocess
+def test_build_has_long_flags_only() -> None:
+    text = invoke("--help", "build").stdout
+    options = [line.split()[0] for line in text.splitlines() if line.lstrip().startswith("-")]
+    assert options
+    assert all(option.startswith("--") for option in options)
+
+
+@pytest.mark.subprocess
+def test_a_reader_that_has_seen_enough_is_no_error_to_print() -> None:
+    command = [sys.executable, "-m", "invoke", "show", "--variant", "a2", "--json"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert "Traceback" not in said
+    assert "Broken pipe" not in said
+    assert process.returncode == 141
+
+
+@pytest.mark.subprocess
+def test_a_dry_run_prints_json_alone_and_builds_nothing(tmp_path: Path) -> None:
+    import json
+
+    done = invoke("build", "--variant", "a2", "--variant", "a3", "--arch", "amd64", "--dry-run", PATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert list(document["target"]) == ["a2_amd64", "a3_amd64"]
+    assert document["target"]["a2_amd64"]["contexts"]["packages-base"].startswith("docker-image://quay.io/ascend/cann")
+
+
+@pytest.mark.subprocess
+def test_a_tls_switch_in_the_environment_is_refused_by_name() -> None:
+    done = invoke("build", "--variant", "a2", "--dry-run", GIT_SSL_NO_VERIFY="1")
+    assert done.returncode == 2
+    assert "GIT_SSL_NO_VERIFY" in done.stderr
+    assert "--ca-bundle" in done.stderr
