@@ -81,7 +81,9 @@ def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSourc
     document = msgspec.json.decode(_facts_file(Path(facts)).read_bytes()) if facts else image_document(meant)
     commits = {source.name: source.commit for source in local}
     for source in document["sources"]:
-        source["commit"] = commits.get(source["name"], source["commit"])
+        if source["name"] in commits:
+            # What a person is working on need not be committed; the record and the labels say whether it was.
+            source |= {"commit": commits[source["name"]], "local": True}
     folder = _facts_folder(selection.root, variant.name, document) if own else Path(facts) if facts else None
     return Rendered(file=dockerfile_path(root, variant.name), text=text, image=document, facts=folder)
 

@@ -2075,7 +2075,7 @@ def check_source_commit(given: Given) -> list[Said]:
             answers.append(
                 failed(name, f"submodules elsewhere: {few(moved)}", "every submodule at its recorded commit", again)
             )
-        elif facts["changed"]:
+        elif facts["changed"] and not source.get("local"):
             answers.append(
                 failed(
                     name,

@@ -99,7 +99,7 @@ def build(
     locks = [load_lock(plan) for plan in shared]
     name = shared[0].choices.builder
     engine = require_engine(builder=name, run=run)
-    builder = find_builder(name, run=run)
+    builder = find_builder(name, context=engine.context, run=run)
     require_architectures(shared, builder)
     at_once = jobs if jobs > 0 else default_jobs(engine, len(shared))
     costs = cost_of(shared, locks, engine=engine, builder=builder, at_once=min(at_once, len(shared)), run=run)
@@ -205,7 +205,7 @@ class _Build:
         if wrong:
             raise BuildFailed(
                 "\n".join(["the image is not configured as its image.json says:", *(f"  {line}" for line in wrong)]),
-                wanted="ENTRYPOINT, ENV, WORKDIR and labels as pinned",
+                wanted="ENTRYPOINT, CMD, SHELL, ENV, WORKDIR and labels as rendered",
                 do=f"invoke render --check --variant {plan.variant.name}",
             )
         record = record_of(plan, made, self._locks[plan.name], seconds=seconds)

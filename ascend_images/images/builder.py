@@ -7,8 +7,9 @@ from ascend_images.errors import MissingTool
 from ascend_images.images.engine import Run, run_command
 from ascend_images.pins.platform import Arch
 
-#: What buildx calls the builder of the engine that the docker client talks to, whatever its context is called.
-OWN = "default"
+#: What the docker context is called that a client without contexts talks to. buildx calls the builder of an engine by
+#: the engine's context, and refuses that of another context than the one in use.
+DEFAULT_CONTEXT = "default"
 #: The driver of such a builder: what it builds is the engine's without further ado.
 OWN_DRIVER = "docker"
 
@@ -42,9 +43,12 @@ class Builder:
         return not self.platforms or arch.platform in self.platforms
 
 
-def find_builder(name: str = "", *, run: Run = run_command) -> Builder:
-    """Return the builder called `name`, or the engine's own; raises MissingTool when there is none of that name."""
-    asked = name or OWN
+def find_builder(name: str = "", *, context: str = DEFAULT_CONTEXT, run: Run = run_command) -> Builder:
+    """Return the builder called `name`, or the own one of the engine behind the docker context in use.
+
+    Raises MissingTool when there is none of that name, and for the engine of another context.
+    """
+    asked = name or context
     answer = run(["docker", "buildx", "inspect", asked])
     if answer.code != 0:
         said = answer.err.strip().splitlines()[-1:] or [f"exit code {answer.code}"]
@@ -55,10 +59,17 @@ def find_builder(name: str = "", *, run: Run = run_command) -> Builder:
         )
     fields = [(match["key"], match["value"]) for match in _FIELD.finditer(answer.out)]
     # A node names its own platform first; one that a person chose for it is marked with a star.
+    driver = next((value for key, value in fields if key == "Driver"), "")
+    if driver == OWN_DRIVER and asked != context:
+        raise MissingTool(
+            f'--builder "{asked}" is the engine of another docker context than the one in use ({context})',
+            wanted="a builder of this context, or that context in use",
+            do=f"DOCKER_CONTEXT={asked} invoke build … (without --builder)",
+        )
     nodes = [[word.strip().rstrip("*") for word in value.split(",")] for key, value in fields if key == "Platforms"]
     return Builder(
         name=asked,
-        driver=next((value for key, value in fields if key == "Driver"), ""),
+        driver=driver,
         natives=frozenset(node[0] for node in nodes),
         platforms=frozenset(platform for node in nodes for platform in node),
     )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,14 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The part of an image's configuration that nothing inside the image can see as it is written there."""
+    """The part of an image's configuration that nothing inside the image can see as it is written there.
+
+    `shell` is None where it cannot be read: buildx leaves it out of what it tells of an image in a registry.
+    """
 
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
-    shell: tuple[str, ...] = ()
+    shell: tuple[str, ...] | None = ()
     env: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
@@ -92,6 +95,8 @@ def read_back(
         manifest = _image_in(document, plan, digest)
         document = _manifest(plan, manifest, engine, remote, run)
     config, size = _from_registry(plan, manifest, run) if remote else _from_engine(plan, manifest, builder, run)
+    if remote and builder.is_own:
+        config = replace(config, shell=_shell_in_engine(plan, digest, builder, run))
     layers = _layers(document)
     return Made(
         digest=digest,
@@ -116,7 +121,7 @@ def differences(plan: BuildPlan, config: Config) -> list[str]:
         found.append(f"ENTRYPOINT is {_shown(config.entrypoint)}, not {_shown(entrypoint)}")
     if config.cmd != CMD:
         found.append(f"CMD is {_shown(config.cmd)}, not {_shown(CMD)}")
-    if config.shell != SHELL:
+    if config.shell is not None and config.shell != SHELL:
         found.append(f"SHELL is {_shown(config.shell)}, not {_shown(SHELL)}: it is inherited by whoever builds on this")
     if config.workdir != (image["workdir"] or config.workdir):
         found.append(f"WORKDIR is {config.workdir or '/'}, not {image['workdir']}")
@@ -193,13 +198,24 @@ def _from_engine(plan: BuildPlan, digest: str, builder: Builder, run: Run) -> tu
     return _config(image.get("Config") or {}), int(size) if size is not None else None
 
 
+def _shell_in_engine(plan: BuildPlan, digest: str, builder: Builder, run: Run) -> tuple[str, ...] | None:
+    """Return the SHELL of a pushed image: what its own builder pushes the engine has as well, and of that it tells all.
+
+    None where somebody has removed it there in the meantime.
+    """
+    try:
+        return _from_engine(plan, digest, builder, run)[0].shell
+    except BuildFailed:
+        return None
+
+
 def _from_registry(plan: BuildPlan, digest: str, run: Run) -> tuple[Config, int | None]:
     name = f"{_repository(plan)}@{digest}"
     answer = run(["docker", "buildx", "imagetools", "inspect", "--format", "{{json .Image}}", name])
     image = _object(answer.out) if answer.code == 0 else {}
     if not image:
         raise _not_there(plan, digest, answer.err)
-    return _config(image.get("config") or {}), None
+    return replace(_config(image.get("config") or {}), shell=None), None
 
 
 def _config(config: Mapping[str, Any]) -> Config:

@@ -6,6 +6,7 @@ import io
 import tarfile
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,8 @@ from packaging.version import InvalidVersion, Version
 _TOLD_IN_FULL = Version("2.2")
 #: What a setup.py without a pyproject.toml is built with.
 DEFAULT_BUILD: tuple[Requirement, ...] = (Requirement("setuptools>=40.8.0"),)
+#: What reading a file raises that is no archive, or half of one.
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,14 @@ def parse_requires_txt(text: str) -> tuple[Requirement, ...]:
 
 
 def wheel_metadata(file: io.BufferedIOBase | io.RawIOBase) -> Metadata:
-    """Read the metadata of an open wheel; raises ValueError when it has none."""
-    with zipfile.ZipFile(file) as archive:
-        for name in archive.namelist():
-            if name.count("/") == 1 and name.endswith(".dist-info/METADATA"):
-                return whole(parse_metadata(archive.read(name).decode("utf-8", "replace")))
+    """Read the metadata of an open wheel; raises ValueError when it has none or is no archive."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for name in archive.namelist():
+                if name.count("/") == 1 and name.endswith(".dist-info/METADATA"):
+                    return whole(parse_metadata(archive.read(name).decode("utf-8", "replace")))
+    except _BROKEN as error:
+        raise ValueError(f"not a wheel: {error}") from None
     raise ValueError("the wheel holds no METADATA")
 
 
@@ -161,20 +167,27 @@ def _wanted(path: str) -> str | None:
 
 
 def _small_files(content: bytes, filename: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if filename.endswith(".zip"):
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for name in archive.namelist():
-                if key := _wanted(name):
-                    found.setdefault(key, archive.read(name).decode("utf-8", "replace"))
-        return found
     try:
-        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-            for member in tar:
-                if member.isfile() and (key := _wanted(member.name)):
-                    stream = tar.extractfile(member)
-                    if stream is not None:
-                        found.setdefault(key, stream.read().decode("utf-8", "replace"))
-    except tarfile.TarError as error:
+        return _of_zip(content) if filename.endswith(".zip") else _of_tar(content)
+    except _BROKEN as error:
         raise ValueError(f"not an archive: {error}") from None
+
+
+def _of_zip(content: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for name in archive.namelist():
+            if key := _wanted(name):
+                found.setdefault(key, archive.read(name).decode("utf-8", "replace"))
+    return found
+
+
+def _of_tar(content: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        for member in tar:
+            if member.isfile() and (key := _wanted(member.name)):
+                stream = tar.extractfile(member)
+                if stream is not None:
+                    found.setdefault(key, stream.read().decode("utf-8", "replace"))
     return found

@@ -826,3 +826,9 @@ def test_an_unpacked_image_is_asked_without_running_its_programs(case: Any) -> N
     assert [said for list_of in answers.values() for said in list_of if said.answer.value == "fail"] == []
     for name in ("entry-points", "source-origin", "environment-values", "environment-set-env", "shells", "atb-abi"):
         assert [said.answer.value for said in answers[name]] == ["not run"]
+
+
+def test_a_local_checkout_may_hold_what_is_not_committed(case: Any) -> None:
+    case.facts["sources"]["vllm"]["changed"] = [" M vllm/x.py"]
+    next(source for source in case.image["sources"] if source["name"] == "vllm")["local"] = True
+    assert {answer for answer, *_ in answers_of(case, "source-commit")} == {"pass"}

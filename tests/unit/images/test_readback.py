@@ -97,6 +97,28 @@ def test_what_another_builder_hands_over_is_asked_for_by_name(plan_of, tmp_path:
     assert read_back(plan, metadata(MANIFEST), engine=engine(tmp_path), builder=OTHER, run=run).bytes == 77
 
 
+@pytest.mark.parametrize(("builder", "shell"), [(OWN, ("/bin/bash", "-c")), (OTHER, None)])
+def test_the_shell_of_a_pushed_image_is_read_from_the_engine_that_pushed_it(
+    plan_of, tmp_path: Path, builder: Builder, shell: object
+) -> None:
+    """buildx leaves it out of what it tells of a registry's images; elsewhere it is not known."""
+    plan = plan_of(choices=Choices(push=True))
+    pushed = registry(plan)
+
+    def run(command: Sequence[str]) -> Answer:
+        if command[1:3] == ["image", "inspect"]:
+            return Answer(0, json.dumps({"Config": {**IMAGE_CONFIG, "Shell": ["/bin/bash", "-c"]}, "Size": 1}), "")
+        return pushed(command)
+
+    made = read_back(plan, metadata(INDEX), engine=engine(tmp_path), builder=builder, run=run)
+    assert made.config.shell == shell
+
+
+def test_a_shell_that_is_not_known_is_no_difference(plan_of) -> None:
+    plan = plan_of()
+    assert differences(plan, Config(**{**as_meant(plan), "shell": None})) == []
+
+
 def registry(plan, index: object = INDEX_DOCUMENT) -> Any:
     name = plan.variant.repository
     return docker(

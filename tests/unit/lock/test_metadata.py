@@ -157,9 +157,11 @@ def test_an_sdist_says_what_building_it_takes_or_takes_setuptools() -> None:
     assert sdist_metadata(*sdist({**OLD, "pyproject.toml": "[broken"})).build == DEFAULT_BUILD
 
 
-def test_what_is_no_archive_is_an_error() -> None:
+@pytest.mark.parametrize("filename", ["x-1.tar.gz", "x-1.zip"])
+@pytest.mark.parametrize("content", [b"nothing", sdist({**OLD, "setup.py": "x" * 9999})[0][:90]], ids=["other", "cut"])
+def test_what_is_no_archive_or_half_of_one_is_an_error(content: bytes, filename: str) -> None:
     with pytest.raises(ValueError, match="not an archive"):
-        sdist_metadata(b"nothing", "x-1.tar.gz")
+        sdist_metadata(content, filename)
 
 
 @pytest.mark.parametrize(
