@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ascend_images.errors import BadInput, BuildFailed
+from ascend_images.errors import BadInput, BuildFailed, MissingTool
 from ascend_images.images import bake
 from ascend_images.images.build import build, summary_path
 from ascend_images.images.image_json import image_document
@@ -424,3 +424,26 @@ def test_a_local_checkout_reaches_the_build_whole_whatever_its_dockerignore_says
     assert record.local["vllm"].dirty
     config = inspect(plan.image)["Config"]
     assert config["Labels"]["io.ascend-images.source.vllm"] == f"{source.commit}+dirty"  # type: ignore[index]
+
+
+def test_the_engine_of_the_docker_context_in_use_builds(
+    plan_of: Plans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = ["docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]
+    host = subprocess.run(endpoint, capture_output=True, text=True, check=True).stdout.strip()
+    plugins = Path(os.environ.get("DOCKER_CONFIG", Path.home() / ".docker")) / "cli-plugins"
+    config = tmp_path / "docker-config"
+    config.mkdir()
+    if plugins.is_dir():
+        (config / "cli-plugins").symlink_to(plugins)
+    monkeypatch.setenv("DOCKER_CONFIG", str(config))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    create = ["docker", "context", "create", "farm", "--docker", f"host={host}"]
+    subprocess.run(create, check=True, capture_output=True)
+    monkeypatch.setenv("DOCKER_CONTEXT", "farm")
+    plan = plan_of("elsewhere", run("echo >/made"))
+    (record,) = build([plan], stream=io.StringIO())
+    assert inspect(plan.image)["Id"] == record.digest
+
+    with pytest.raises(MissingTool, match="the engine of another docker context"):
+        build([plan_of("refused", run("echo"), choices=Choices(builder="default"))], stream=io.StringIO())
