@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ascend_images.pins.platform import Arch
     from ascend_images.pins.variant import Variant
 
+# invoke keeps Python from writing bytecode (its --write-pyc), and compiling takes longer than rendering every variant.
+sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+
 USAGE_ERROR = BadInput.exit_code
 # A shell's own rule: 128 and the number of the signal.
 _SIGNALLED = 128
