@@ -143,7 +143,11 @@ class Newest:
 
     def _versions(self, name: str, question: Question) -> list[str]:
         index = question.bound.get(name, ("", DEFAULT))[1]
-        return [version for where, own, version in self.index.releases if (where, own) == (index, name)]
+        return [
+            version
+            for (where, own, version), files in self.index.releases.items()
+            if (where, own) == (index, name) and Release(name, version, tuple(files)).usable(question.target)
+        ]
 
     def _pick(self, name: str, requirement: Requirement, question: Question) -> str:
         fitting = [version for version in self._versions(name, question) if requirement.specifier.contains(version)]

@@ -164,7 +164,7 @@ def pins(variant: Variant, arch: Arch) -> dict[str, Pin]:
         except InvalidVersion:
             specifier = text
         name = str(canonicalize_name(package))
-        requirement = parse_requirement(f"{name}{specifier}", f"{where}.{package}")
+        requirement = parse_requirement(f"{name} {specifier}", f"{where}.{package}")
         found[name] = Pin(name, requirement, where)
     return found
 

@@ -58,10 +58,19 @@ class Solved:
 
 
 def look(asked: Asked, means: Means) -> Look:
-    """Ask about the pinned distributions and return what shows; raises LookupIncomplete where an index is lost."""
+    """Ask about the pinned distributions and return what shows.
+
+    Raises LookupIncomplete where an index is lost, unless what sources and pins say is contradictory by itself.
+    """
     addresses = {name: means.mirror.index.get(name, index.url) for name, index in asked.variant.indexes.items()}
     lookups = Distributions(means.packages, asked, addresses)
-    pinned, problems = lookups.find({name: pin.version for name, pin in asked.pins.items() if pin.version})
+    try:
+        pinned, problems = lookups.find({name: pin.version for name, pin in asked.pins.items() if pin.version})
+    except LookupIncomplete:
+        direct = explain.contradictions(asked, ())
+        if not direct:
+            raise
+        return Look(asked=asked, lookups=lookups, pinned={}, components=(), contradictions=direct)
     components = []
     idle: list[tuple[Relax, BadInput]] = []
     for known in pinned.values():

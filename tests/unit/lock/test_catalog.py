@@ -1,0 +1,264 @@
+"""The client of package indexes: what it lists, how little of a wheel it reads, what it keeps and says."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from requests.adapters import BaseAdapter
+
+from ascend_images.lock import catalog
+from ascend_images.lock.catalog import Catalog, File, IndexUnreachableError, Release, default_index, in_parallel
+from ascend_images.lock.target import Target
+from ascend_images.pins.platform import Arch
+
+INDEX = "https://index.example/simple"
+FILES = "https://files.example"
+JSON = "application/vnd.pypi.simple.v1+json"
+Answer = tuple[int, bytes, dict[str, str]]
+
+
+class Server(BaseAdapter):
+    """Answers requests from a table; a URL without an answer is a name that nobody knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[str, Answer] = {}
+        self.asked: list[tuple[str, str]] = []
+        self.ranges = True
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        url = str(request.url)
+        wanted = request.headers.get("Range", "")
+        self.asked.append((url, wanted))
+        if url not in self.answers:
+            raise requests.ConnectionError("NameResolutionError: no such host")
+        status, body, headers = self.answers[url]
+        if wanted and self.ranges and status == 200:
+            status, body, headers = 206, *_cut(body, wanted)
+        response = requests.Response()
+        response.status_code, response.url, response.request = status, url, request
+        response.headers.update(headers)
+        response.raw = io.BytesIO(body)
+        return response
+
+    def close(self) -> None:
+        pass
+
+    def lists(self, name: str, *files: dict[str, Any], index: str = INDEX) -> None:
+        body = json.dumps({"meta": {"api-version": "1.1"}, "name": name, "files": files}).encode()
+        self.answers[f"{index}/{name}/"] = 200, body, {"Content-Type": JSON}
+
+
+def _cut(body: bytes, wanted: str) -> tuple[bytes, dict[str, str]]:
+    first, _, last = wanted.removeprefix("bytes=").partition("-")
+    start, stop = (len(body) - int(last), len(body)) if not first else (int(first), int(last) + 1)
+    start = max(start, 0)
+    return body[start:stop], {"Content-Range": f"bytes {start}-{stop - 1}/{len(body)}"}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    made = Server()
+    monkeypatch.setattr(catalog, "HTTPAdapter", lambda **_: made)
+    return made
+
+
+@pytest.fixture
+def index(server: Server, tmp_path: Path) -> Callable[[], Catalog]:
+    return lambda: Catalog(tmp_path / "cache", INDEX)
+
+
+def entry(filename: str, **fields: Any) -> dict[str, Any]:
+    return {"filename": filename, "url": f"{FILES}/{filename}", "hashes": {"sha256": "a" * 64}, **fields}
+
+
+def wheel(requires: str, padding: int = 0) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("big.so", b"\0" * padding)
+        archive.writestr("six-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: six\nRequires-Dist: {requires}\n")
+    return stream.getvalue()
+
+
+def test_a_release_holds_its_files_whatever_the_spelling_of_name_and_version(
+    server: Server, index: Callable[[], Catalog]
+) -> None:
+    server.lists(
+        "torch-npu",
+        entry("torch_npu-2.9.0.post2-cp311-cp311-manylinux_2_28_aarch64.whl"),
+        entry("torch_npu-2.9.0.post2.tar.gz"),
+        entry("torch_npu-2.9.0-cp311-cp311-manylinux_2_28_aarch64.whl"),
+        entry("torch_npu-2.9.0.post2-py3.8.egg"),
+    )
+    release = index().release("torch-npu", "2.9.0.post02")
+    assert release is not None
+    assert [(file.filename, file.wheel) for file in release.files] == [
+        ("torch_npu-2.9.0.post2-cp311-cp311-manylinux_2_28_aarch64.whl", True),
+        ("torch_npu-2.9.0.post2.tar.gz", False),
+    ]
+    assert index().release("torch-npu", "9.9") is None
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_package_that_the_index_does_not_have_is_not_there(
+    status: int, server: Server, index: Callable[[], Catalog]
+) -> None:
+    server.answers[f"{INDEX}/nothing/"] = status, b"", {}
+    assert index().release("nothing", "1.0") is None
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_an_index_that_refuses_or_fails_gave_no_answer(
+    status: int, server: Server, index: Callable[[], Catalog]
+) -> None:
+    server.answers[f"{INDEX}/six/"] = status, b"", {}
+    with pytest.raises(IndexUnreachableError, match=str(status)):
+        index().release("six", "1.0")
+
+
+def test_an_index_that_cannot_be_reached_says_why_in_a_few_words(index: Callable[[], Catalog]) -> None:
+    with pytest.raises(IndexUnreachableError, match=r"^its host name is not known here$"):
+        index().probe("https://nowhere.example/simple", "torch")
+
+
+def test_what_answers_with_no_list_of_files_gave_no_answer(server: Server, index: Callable[[], Catalog]) -> None:
+    server.answers[f"{INDEX}/six/"] = 200, b"{}", {"Content-Type": "text/csv"}
+    with pytest.raises(IndexUnreachableError):
+        index().release("six", "1.0")
+
+
+def test_another_index_is_asked_for_what_it_is_bound_to(server: Server, index: Callable[[], Catalog]) -> None:
+    server.lists("triton-ascend", entry("triton_ascend-3.2.2-py3-none-any.whl"), index="https://ascend.example/pypi")
+    assert index().release("triton-ascend", "3.2.2", "https://ascend.example/pypi/") is not None
+    assert [url for url, _ in server.asked] == ["https://ascend.example/pypi/triton-ascend/"]
+
+
+def test_a_list_is_asked_for_once_and_kept_for_ten_minutes(
+    server: Server, index: Callable[[], Catalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.lists("six", entry("six-1.0-py3-none-any.whl"))
+    one = index()
+    assert one.release("six", "1.0") == one.release("six", "1.0") == index().release("six", "1.0")
+    assert len(server.asked) == 1
+    now = catalog.time.time()
+    monkeypatch.setattr(catalog.time, "time", lambda: now + 601)
+    index().release("six", "1.0")
+    assert len(server.asked) == 2
+
+
+def test_the_metadata_of_a_large_wheel_takes_its_end_alone(server: Server, index: Callable[[], Catalog]) -> None:
+    body = wheel("numpy>=2", padding=3_000_000)
+    server.answers[f"{FILES}/six.whl"] = 200, body, {}
+    file = File("six.whl", f"{FILES}/six.whl", "b" * 64, wheel=True)
+    assert [str(one) for one in index().metadata(file).requires] == ["numpy>=2"]
+    assert [wanted for _, wanted in server.asked] == ["bytes=-65536"]
+    index().metadata(file)
+    assert len(server.asked) == 1, "metadata is kept by the checksum of its file"
+
+
+def test_metadata_that_lies_before_the_end_is_fetched_by_a_second_range(
+    server: Server, index: Callable[[], Catalog]
+) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("six-1.0.dist-info/METADATA", "Requires-Dist: numpy>=2\n")
+        archive.writestr("big.so", b"\0" * 3_000_000)
+    server.answers[f"{FILES}/six.whl"] = 200, stream.getvalue(), {}
+    found = index().metadata(File("six.whl", f"{FILES}/six.whl", "b" * 64, wheel=True))
+    assert [str(one) for one in found.requires] == ["numpy>=2"]
+    assert [wanted for _, wanted in server.asked] == ["bytes=-65536", "bytes=0-65535"]
+
+
+def test_a_server_without_ranges_gives_the_whole_wheel(server: Server, index: Callable[[], Catalog]) -> None:
+    server.ranges = False
+    server.answers[f"{FILES}/six.whl"] = 200, wheel("numpy>=2"), {}
+    found = index().metadata(File("six.whl", f"{FILES}/six.whl", "b" * 64, wheel=True))
+    assert [str(one) for one in found.requires] == ["numpy>=2"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_metadata_file_beside_the_wheel_is_enough_and_the_wheel_does_where_it_is_missing(
+    there: bool, server: Server, index: Callable[[], Catalog]
+) -> None:
+    server.answers[f"{FILES}/six.whl"] = 200, wheel("from-wheel"), {}
+    server.answers[f"{FILES}/six.whl.metadata"] = (200 if there else 404), b"Requires-Dist: beside\n", {}
+    found = index().metadata(File("six.whl", f"{FILES}/six.whl", "b" * 64, wheel=True, has_metadata=True))
+    assert [str(one) for one in found.requires] == ["beside" if there else "from-wheel"]
+    assert found.known
+
+
+@pytest.mark.parametrize("body", [b"no archive", wheel("six")[:40]], ids=["other", "cut"])
+def test_a_wheel_that_cannot_be_read_gave_no_answer(body: bytes, server: Server, index: Callable[[], Catalog]) -> None:
+    server.answers[f"{FILES}/six.whl"] = 200, body, {}
+    with pytest.raises(IndexUnreachableError, match=r"six\.whl: "):
+        index().metadata(File("six.whl", f"{FILES}/six.whl", "b" * 64, wheel=True))
+
+
+def test_a_checksum_that_the_index_does_not_say_is_taken_from_the_file(
+    server: Server, index: Callable[[], Catalog]
+) -> None:
+    server.answers[f"{FILES}/six.whl"] = 200, b"content", {}
+    known = File("six.whl", f"{FILES}/six.whl", "b" * 64, wheel=True)
+    assert index().sha256(known) == "b" * 64
+    unknown = File("six.whl", f"{FILES}/six.whl", "", wheel=True)
+    assert index().sha256(unknown) == "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"
+    with pytest.raises(IndexUnreachableError):
+        index().sha256(File("x.whl", f"{FILES}/x.whl", "", wheel=True))
+
+
+def release(*filenames: str) -> Release:
+    files = (File(name, f"{FILES}/{name}", "c" * 64, wheel=name.endswith(".whl")) for name in filenames)
+    return Release("x", "1", tuple(files))
+
+
+ARM = Target(Arch.ARM64, "3.11")
+
+
+def test_an_installer_takes_the_most_special_wheel_and_may_take_every_one_that_fits() -> None:
+    special, plain = "x-1-cp311-cp311-manylinux_2_17_aarch64.whl", "x-1-py3-none-any.whl"
+    found = release(plain, special, "x-1-cp311-cp311-win_amd64.whl", "x-1.tar.gz")
+    best = found.best_wheel(ARM)
+    assert best is not None
+    assert best.filename == special
+    assert [file.filename for file in found.usable(ARM)] == [plain, special]
+
+
+def test_the_sdist_is_taken_only_where_no_wheel_fits_and_a_tarball_before_a_zip() -> None:
+    found = release("x-1-cp311-cp311-win_amd64.whl", "x-1.zip", "x-1.tar.gz")
+    assert found.best_wheel(ARM) is None
+    assert [file.filename for file in found.usable(ARM)] == ["x-1.tar.gz"]
+    assert release("x-1-cp311-cp311-win_amd64.whl").usable(ARM) == ()
+
+
+@pytest.mark.parametrize(
+    ("environment", "address"),
+    [
+        ({"UV_DEFAULT_INDEX": "https://a.example"}, "https://a.example"),
+        ({"UV_DEFAULT_INDEX": "corp=https://a.example"}, "https://a.example"),
+        ({"UV_DEFAULT_INDEX": "https://a.example/?x=1"}, "https://a.example/?x=1"),
+        ({"UV_INDEX_URL": "https://b.example", "PIP_INDEX_URL": "https://c.example"}, "https://b.example"),
+        ({"PIP_INDEX_URL": "https://c.example"}, "https://c.example"),
+        ({}, catalog.PYPI_SIMPLE_ENDPOINT),
+    ],
+)
+def test_the_default_index_is_the_one_that_the_installers_would_take(environment: dict[str, str], address: str) -> None:
+    assert default_index(environment) == address
+
+
+def test_an_index_that_is_lost_is_an_answer_among_others_and_any_other_error_is_raised() -> None:
+    def ask(name: str) -> str:
+        if name == "lost":
+            raise IndexUnreachableError("no answer")
+        return name.upper()
+
+    answers = in_parallel(ask, ["a", "lost", "a"])
+    assert list(answers) == ["a", "lost"]
+    assert answers["a"] == "A"
+    assert isinstance(answers["lost"], IndexUnreachableError)
+    with pytest.raises(ZeroDivisionError):
+        in_parallel(lambda key: 1 // key, [1, 0])
