@@ -31,8 +31,8 @@ def lock(
                 raise unknown("source", name, known.values(), where="--source")
     means = usual_means(mirrors[mirror] if mirror else Mirror(), say)
     for variant in selection.variants:
-        own = {source.name.lower() for source in variant.sources}
-        given = {name: folder for name, folder in sources.items() if name.lower() in own}
+        own = {source.name.lower(): source.name for source in variant.sources}
+        given = {own[name.lower()]: folder for name, folder in sources.items() if name.lower() in own}
         known_locks = _existing(selection.locks, variant.name)
         locks = lock_variant(variant, arches or variant.platforms, given, means, known=known_locks)
         for path, made in zip(write_locks(locks, selection.locks), locks.values(), strict=True):
