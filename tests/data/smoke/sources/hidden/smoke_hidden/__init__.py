@@ -1,0 +1,1 @@
+"""A source of which nothing but its commit is known."""

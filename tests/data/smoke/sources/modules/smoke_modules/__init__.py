@@ -1,0 +1,1 @@
+"""A source with a submodule."""

@@ -1,0 +1,1 @@
+"""A source that is fetched by an annotated tag."""
