@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from ascend_images.errors import CheckFailed
 from ascend_images.files import write_atomic
-from ascend_images.images.rendered import check_rendered, write_rendered
+from ascend_images.images.rendered import require_rendered, write_rendered
 from ascend_images.selection import Selection
 
 
@@ -19,18 +18,7 @@ def write(selection: Selection, *, everything: bool) -> list[Path]:
 
 def require_current(selection: Selection, *, everything: bool) -> None:
     """Raise CheckFailed, listing each rendered file that is out of date and the command that mends it, if any is."""
-    names = tuple(f"{variant.name}." for variant in selection.variants)
-    stale = [
-        str(one)
-        for one in check_rendered(selection.output, selection.variants)
-        if everything or one.path.name.startswith(names)
-    ]
-    if stale:
-        raise CheckFailed(
-            "\n".join(stale),
-            wanted="files that are what versions.toml and dockerfiles/templates give",
-            do="invoke render",
-        )
+    require_rendered(selection.output, selection.variants, all_of_them=everything)
 
 
 def write_schema(root: Path) -> Path:

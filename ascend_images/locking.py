@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ascend_images.errors import unknown
-from ascend_images.lock.lock import lock_variant, write_locks
+from ascend_images.lock.lock import known_locks, lock_variant, write_locks
 from ascend_images.lock.means import usual_means
-from ascend_images.pins.lockfile import LockFile, file_name
+from ascend_images.pins.lockfile import LockFile
 from ascend_images.pins.model import Mirror
 from ascend_images.pins.platform import Arch
 from ascend_images.selection import Selection
@@ -24,24 +24,18 @@ def lock(
     mirrors = selection.pins.mirror
     if mirror and mirror not in mirrors:
         raise unknown("mirror", mirror, mirrors, where="--mirror")
-    if sources:
-        known = {source.name.lower(): source.name for variant in selection.variants for source in variant.sources}
-        for name in sources:
-            if name.lower() not in known:
-                raise unknown("source", name, known.values(), where="--source")
+    names = {source.name.lower(): source.name for variant in selection.variants for source in variant.sources}
+    for name in sources:
+        if name.lower() not in names:
+            raise unknown("source", name, names.values(), where="--source")
     means = usual_means(mirrors[mirror] if mirror else Mirror(), say)
     for variant in selection.variants:
-        own = {source.name.lower(): source.name for source in variant.sources}
-        given = {own[name.lower()]: folder for name, folder in sources.items() if name.lower() in own}
-        known_locks = _existing(selection.locks, variant.name)
-        locks = lock_variant(variant, arches or variant.platforms, given, means, known=known_locks)
+        own = {source.name for source in variant.sources}
+        given = {names[name.lower()]: folder for name, folder in sources.items() if names[name.lower()] in own}
+        known = known_locks(variant, selection.locks)
+        locks = lock_variant(variant, arches or variant.platforms, given, means, known=known)
         for path, made in zip(write_locks(locks, selection.locks), locks.values(), strict=True):
             yield _told(path.relative_to(selection.root), made)
-
-
-def _existing(folder: Path, variant: str) -> dict[Arch, LockFile]:
-    paths = {arch: folder / file_name(variant, arch) for arch in Arch}
-    return {arch: LockFile.load(path) for arch, path in paths.items() if path.is_file()}
 
 
 def _told(path: Path, lock: LockFile) -> str:

@@ -55,14 +55,15 @@ def rendered_files(variant: Variant) -> dict[str, str]:
     return {f"{variant.name}.Dockerfile": render(variant), f"{variant.name}.image.json": image_json(variant)}
 
 
-def check_rendered(root: Path, variants: Iterable[Variant]) -> list[Stale]:
-    """Return the files below `root` that are not what `variants`, all there are, give; the list is sorted.
+def check_rendered(root: Path, variants: Iterable[Variant], *, all_of_them: bool = True) -> list[Stale]:
+    """Return the files below `root` that are not what `variants` give; the list is sorted.
 
-    Nothing is written. Files of another kind are left out of account.
+    `all_of_them`: these are all variants there are, so a file of another is left over. Nothing is written. Files of
+    another kind are left out of account.
     """
     wanted = _wanted(variants)
     found = _found(root)
-    stale = [_leftover(name) for name in found if name not in wanted]
+    stale = [_leftover(name) for name in found if name not in wanted] if all_of_them else []
     for name, text in wanted.items():
         variant = name.removesuffix(".Dockerfile").removesuffix(".image.json")
         do = f"invoke render --variant {variant}"
@@ -73,9 +74,9 @@ def check_rendered(root: Path, variants: Iterable[Variant]) -> list[Stale]:
     return sorted(stale, key=lambda one: str(one.path))
 
 
-def require_rendered(root: Path, variants: Iterable[Variant]) -> None:
-    """Raise CheckFailed, listing each stale file with the command that mends it, unless all are up to date."""
-    stale = check_rendered(root, variants)
+def require_rendered(root: Path, variants: Iterable[Variant], *, all_of_them: bool = True) -> None:
+    """Raise CheckFailed, listing what `check_rendered` finds with the commands that mend it, if it finds anything."""
+    stale = check_rendered(root, variants, all_of_them=all_of_them)
     if stale:
         raise CheckFailed(
             "\n".join(str(one) for one in stale),

@@ -57,16 +57,29 @@ def bound(variant: Variant, arch: Arch) -> dict[str, str]:
     return {binding.package: binding.index for binding in bindings(variant) if arch in binding.arches}
 
 
+def range_served(text: str, name: str, python: str, arch: Arch) -> SpecifierSet | None:
+    """Return which versions of a package, by its normalised name, an index's entry serves in an image.
+
+    None where the entry is about another package or another image. Raises BadInput for an entry that is no requirement.
+    """
+    package, specifier, marker = _entry(text)
+    return specifier if package == name and _applies(marker, python, arch) else None
+
+
 @functools.lru_cache(maxsize=1024)
-def _serves(text: str, name: str, pin: str, python: str, arch: Arch) -> bool:
-    """Tell whether an index's entry is about a package at its pinned version."""
+def _entry(text: str) -> tuple[str, SpecifierSet, Marker | None]:
+    """Return the normalised name, the range and the marker of an index's entry; raises BadInput."""
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
         raise BadInput(f'"{text}" is not what an index can serve: {error}', wanted="a requirement (PEP 508)") from None
-    if canonicalize_name(requirement.name) != name or not _applies(requirement.marker, python, arch):
-        return False
-    return not requirement.specifier or _within(requirement.specifier, pin)
+    return canonicalize_name(requirement.name), requirement.specifier, requirement.marker
+
+
+def _serves(text: str, name: str, pin: str, python: str, arch: Arch) -> bool:
+    """Tell whether an index's entry is about a package at its pinned version."""
+    served = range_served(text, name, python, arch)
+    return served is not None and (not served or _within(served, pin))
 
 
 def _within(specifier: SpecifierSet, pin: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ascend_images.errors import BadInput, unknown
-from ascend_images.pins.model import Pins, Stack
+from ascend_images.pins.model import Pins
 from ascend_images.pins.validate import Fault, faults
 
 #: Lists of names to which an extending stack adds; every other list is replaced.
@@ -127,11 +127,6 @@ def _check_names(pins: Pins) -> None:
         for index in mirror.index:
             if index != "default" and index not in pins.index:
                 raise unknown("index", index, (*pins.index, "default"), where=f"mirror.{name}.index")
-
-
-def stack_fields() -> tuple[str, ...]:
-    """Return the names of a stack's keys."""
-    return tuple(field.name for field in msgspec.structs.fields(Stack))
 
 
 def _located(name: str, text: str, fault: Fault) -> str:

@@ -132,7 +132,7 @@ def _set_source(override: Override, name: str, field: str, stack: dict[str, Any]
 
 def _value(override: Override, kind: Any) -> Any:
     """Return the text itself where text is wanted, else what it means as a TOML value."""
-    if not faults("text", kind) or field_is_text(kind):
+    if _takes_text(kind):
         return override.value
     try:
         return tomllib.loads(f"value = {override.value}")["value"]
@@ -142,9 +142,9 @@ def _value(override: Override, kind: Any) -> Any:
         ) from None
 
 
-def field_is_text(kind: Any) -> bool:
-    """Return whether a field takes text, of whatever pattern."""
-    return not faults("", kind)
+def _takes_text(kind: Any) -> bool:
+    """Return whether a field takes text: some take none that is empty, and some none but that and a pattern."""
+    return not faults("text", kind) or not faults("", kind)
 
 
 def _package(name: str, stack: dict[str, Any]) -> str:

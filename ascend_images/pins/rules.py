@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, nearest
-from ascend_images.pins.bindings import marker_environment
+from ascend_images.pins.bindings import range_served
 from ascend_images.pins.cann_version import ReleaseVersion
 from ascend_images.pins.compat import Abi, Compat, base_version, compat, fits, version
 from ascend_images.pins.model import Pins
@@ -238,20 +237,8 @@ def _index_of(asked: Asked, name: str, arch: Arch) -> bool:
 
 @lru_cache(maxsize=1024)
 def _serves(serves: tuple[str, ...], name: str, pin: str, python: str, arch: Arch) -> bool:
-    for text in serves:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement as error:
-            raise BadInput(
-                f'"{text}" is not what an index can serve: {error}', wanted="a requirement (PEP 508)"
-            ) from None
-        if (
-            _canonical(requirement.name) == name
-            and (requirement.marker is None or requirement.marker.evaluate(marker_environment(python, arch)))
-            and (version(pin) is None or fits(pin, str(requirement.specifier)))
-        ):
-            return True
-    return False
+    ranges = (range_served(text, name, python, arch) for text in serves)
+    return any(found is not None and (version(pin) is None or fits(pin, str(found))) for found in ranges)
 
 
 # --- vLLM Ascend, MindSpeed, mcore-bridge -----------------------------------------------------------------------------

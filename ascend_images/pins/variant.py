@@ -1,7 +1,5 @@
 """A Variant: one image, fully resolved. Frozen data, made by `resolve`, read by every other room."""
 
-import msgspec
-
 from ascend_images.pins import model
 from ascend_images.pins.platform import Arch
 
@@ -107,8 +105,3 @@ TORCH_TRIO = ("torch", "torchvision", "torchaudio")
 
 #: Places in the image that belong to this project.
 IMAGE_FOLDER = "/opt/ascend-images"
-
-
-def as_json(variant: Variant) -> bytes:
-    """Return the variant as JSON, for `invoke show --json`."""
-    return msgspec.json.encode(variant)
