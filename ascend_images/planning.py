@@ -6,12 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+from ascend_images.errors import CheckFailed
 from ascend_images.files import write_atomic
 from ascend_images.images.image_json import image_document
 from ascend_images.images.network import network_for
 from ascend_images.images.plan import BuildPlan, Choices, Rendered, make_plan, with_local_sources
 from ascend_images.images.render import render
-from ascend_images.images.rendered import dockerfile_path, require_rendered, write_rendered
+from ascend_images.images.rendered import dockerfile_path, write_rendered
 from ascend_images.images.sources import LocalSource, local_sources
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch, host_arch
@@ -72,10 +73,11 @@ def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSourc
     meant = with_local_sources(variant, local)
     own = selection.changed or bool(local)
     root = selection.root / "build" if own else selection.root
+    text = render(meant)
     if own:
         write_rendered(root, [meant])
     else:
-        require_rendered(root, [meant], all_of_them=False)
+        _require_current(selection.root, variant.name, text)
     document = msgspec.json.decode(_facts_file(Path(facts)).read_bytes()) if facts else image_document(meant)
     commits = {source.name: source.commit for source in local}
     for source in document["sources"]:
@@ -83,7 +85,17 @@ def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSourc
             # What a person is working on need not be committed; the record and the labels say whether it was.
             source |= {"commit": commits[source["name"]], "local": True}
     folder = _facts_folder(selection.root, variant.name, document) if own else Path(facts) if facts else None
-    return Rendered(file=dockerfile_path(root, variant.name), text=render(meant), image=document, facts=folder)
+    return Rendered(file=dockerfile_path(root, variant.name), text=text, image=document, facts=folder)
+
+
+def _require_current(root: Path, name: str, text: str) -> None:
+    path = dockerfile_path(root, name)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        raise CheckFailed(
+            f"{path.relative_to(root)} is not what versions.toml and dockerfiles/templates give now",
+            wanted="a rendered file that is up to date",
+            do=f"invoke render --variant {name}",
+        )
 
 
 def _facts_folder(root: Path, name: str, document: Mapping[str, object]) -> Path:
