@@ -17,9 +17,8 @@ from ascend_images.images.sources import LocalSource, local_sources
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch, host_arch
 from ascend_images.pins.variant import IMAGE_FOLDER, Variant
+from ascend_images.program import write_program
 from ascend_images.selection import Selection
-
-CHECK_SCRIPT = Path("scripts") / "image_check.py"
 
 #: Named contexts for a variant on an architecture, given its lock where there is one: what the sandbox hands over.
 Contexts = Callable[[Variant, Arch, LockFile | None], Mapping[str, str]]
@@ -102,7 +101,7 @@ def _facts_folder(root: Path, name: str, document: Mapping[str, object]) -> Path
     """Write the folder that replaces the stage `facts` where another image.json than the committed one is meant."""
     folder = root / "build" / "facts" / name
     write_atomic(_facts_file(folder), msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-    write_atomic(_facts_file(folder).with_name("check.py"), (root / CHECK_SCRIPT).read_bytes())
+    write_program(_facts_file(folder).parent)
     return folder
 
 

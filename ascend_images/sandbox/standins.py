@@ -1,6 +1,5 @@
 """What the sandbox builds with in place of everything that comes from outside: the named contexts of a variant."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from ascend_images.images.image_json import image_document
 from ascend_images.pins.lockfile import LockFile
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Variant
+from ascend_images.program import program_files, write_program
 from ascend_images.sandbox import base
 from ascend_images.sandbox.cann_run import run_context
 from ascend_images.sandbox.checkouts import checkout_context, head
@@ -19,8 +19,6 @@ from ascend_images.sandbox.registry import Registry
 from ascend_images.sandbox.store import digest, stored
 from ascend_images.sandbox.tree import set_times
 from ascend_images.sandbox.wheels import lock_context, package_set, wheels_context
-
-_CHECK = Path(__file__).resolve().parents[2] / "scripts" / "image_check.py"
 
 
 def prepare(
@@ -62,16 +60,17 @@ def facts_context(variant: Variant, image: str, commits: Mapping[str, str]) -> P
         source["commit"] = commits[source["name"]]
     document |= {"os": OS, "base_image": image}
     text = msgspec.json.format(msgspec.json.encode(document), indent=2)
-    program = _CHECK.read_bytes()
 
     def make(folder: Path) -> None:
         place = folder / "opt" / "ascend-images"
         place.mkdir(parents=True)
         (place / "image.json").write_bytes(text + b"\n")
-        shutil.copyfile(_CHECK, place / "check.py")
+        write_program(place)
         set_times(folder)
 
-    return stored("facts", variant.name, digest(text.decode(), program.decode()), make)
+    return stored(
+        "facts", variant.name, digest(text.decode(), *(content.decode() for content in program_files().values())), make
+    )
 
 
 def _share(image: str, say: Callable[[str], None]) -> None:

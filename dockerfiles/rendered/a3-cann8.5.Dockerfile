@@ -26,6 +26,7 @@ COPY locks/a3-cann8.5.*.txt /
 FROM scratch AS facts
 COPY dockerfiles/rendered/a3-cann8.5.image.json /opt/ascend-images/image.json
 COPY scripts/image_check.py /opt/ascend-images/check.py
+COPY ascend_images/inside /opt/ascend-images/inside
 
 FROM quay.io/ascend/cann:8.5.1-a3-ubuntu22.04-py3.11 AS cann
 

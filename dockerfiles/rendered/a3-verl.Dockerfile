@@ -24,6 +24,7 @@ COPY locks/a3-verl.*.txt /
 FROM scratch AS facts
 COPY dockerfiles/rendered/a3-verl.image.json /opt/ascend-images/image.json
 COPY scripts/image_check.py /opt/ascend-images/check.py
+COPY ascend_images/inside /opt/ascend-images/inside
 
 FROM quay.io/ascend/cann:9.1.0-a3-ubuntu22.04-py3.12 AS cann
 

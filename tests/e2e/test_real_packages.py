@@ -132,6 +132,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     (folder / "scripts").mkdir(parents=True)
     for name in ("tasks.py", ".dockerignore", "scripts/image_check.py"):
         shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "ascend_images" / "inside", folder / "ascend_images" / "inside")
     with git_server(top / "repositories", authority, address) as server:
         pins = (DATA / "versions.toml").read_text()
         values = {"SERVER": server.url, "RUN": run, "PLAIN": commits.plain}

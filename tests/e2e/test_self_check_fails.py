@@ -197,6 +197,7 @@ def tree(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, folder / name)
     (folder / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "image_check.py", folder / "scripts")
+    shutil.copytree(ROOT / "ascend_images" / "inside", folder / "ascend_images" / "inside")
     shutil.copy(ROOT / ".dockerignore", folder)
     return folder
 

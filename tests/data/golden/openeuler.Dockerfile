@@ -22,6 +22,7 @@ COPY locks/mini.*.txt /
 FROM scratch AS facts
 COPY dockerfiles/rendered/mini.image.json /opt/ascend-images/image.json
 COPY scripts/image_check.py /opt/ascend-images/check.py
+COPY ascend_images/inside /opt/ascend-images/inside
 
 FROM quay.io/ascend/cann:9.1.0-910b-openeuler24.03-py3.12 AS cann
 

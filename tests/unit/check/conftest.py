@@ -1,14 +1,16 @@
 """The image's self-check as a module, and the facts of an image in which nothing is wrong, to spoil one at a time."""
 
 import copy
-import importlib.util
-import sys
+import importlib
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from ascend_images import inside
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "image_check.py"
 
@@ -20,26 +22,18 @@ SCRIPTS = ["/usr/local/Ascend/ascend-toolkit/set_env.sh", "/usr/local/Ascend/nna
 COMMITS = {"vllm": "a" * 40, "vllm-ascend": "b" * 40, "Megatron-LM": "c" * 40}
 
 
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("image_check", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["image_check"] = module  # dataclasses look their module up
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    spec.loader.exec_module(module)
-    sys.dont_write_bytecode = before
-    return module
-
-
 @pytest.fixture(scope="session")
 def script() -> Path:
     return SCRIPT
 
 
 @pytest.fixture(scope="session")
-def check() -> ModuleType:
-    return _load()
+def check() -> SimpleNamespace:
+    """Every name of the self-check's modules: tests say `check.Tree` whatever module holds it."""
+    names: dict[str, Any] = {}
+    for found in pkgutil.walk_packages(inside.__path__, f"{inside.__name__}."):
+        names.update(vars(importlib.import_module(found.name)))
+    return SimpleNamespace(**names)
 
 
 IMAGE: dict[str, Any] = {
@@ -334,7 +328,7 @@ def _good_facts() -> dict[str, Any]:
 class Case:
     """The facts, pins and lock of one image, to be spoilt; `ask` asks every check."""
 
-    def __init__(self, module: ModuleType) -> None:
+    def __init__(self, module: SimpleNamespace) -> None:
         self.module = module
         self.facts = _good_facts()
         self.image = copy.deepcopy(IMAGE)
@@ -384,7 +378,7 @@ class Case:
 
 
 @pytest.fixture
-def case(check: ModuleType) -> Case:
+def case(check: SimpleNamespace) -> Case:
     return Case(check)
 
 

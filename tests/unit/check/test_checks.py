@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -627,11 +627,11 @@ def test_a_fault_gives_one_finding_of_its_check(case: Any, wanted: str, found: s
     assert said.next
 
 
-def test_every_check_has_a_fault_that_it_finds(check: ModuleType) -> None:
+def test_every_check_has_a_fault_that_it_finds(check: SimpleNamespace) -> None:
     assert {row[1] for row in FAULTS} == {one.id for one in check.CHECKS}
 
 
-def test_every_check_says_what_it_asks_and_why(check: ModuleType) -> None:
+def test_every_check_says_what_it_asks_and_why(check: SimpleNamespace) -> None:
     assert all(one.question.endswith("?") and one.why for one in check.CHECKS)
     assert len({one.id for one in check.CHECKS}) == len(check.CHECKS)
 

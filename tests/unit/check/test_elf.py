@@ -2,7 +2,7 @@
 
 import struct
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ def elf(
     return head + load + segment + bytes(strings) + need + define + dynamic
 
 
-def test_needs_and_definitions_are_read(check: ModuleType, tmp_path: Path) -> None:
+def test_needs_and_definitions_are_read(check: SimpleNamespace, tmp_path: Path) -> None:
     file = tmp_path / "x.so"
     file.write_bytes(
         elf({"libstdc++.so.6": ["GLIBCXX_3.4.99", "CXXABI_1.3"], "libc.so.6": ["GLIBC_2.17"]}, ("X_1", "X_2"))
@@ -58,20 +58,20 @@ def test_needs_and_definitions_are_read(check: ModuleType, tmp_path: Path) -> No
     assert found.defines == ["X_1", "X_2"]
 
 
-def test_a_weak_need_is_none(check: ModuleType, tmp_path: Path) -> None:
+def test_a_weak_need_is_none(check: SimpleNamespace, tmp_path: Path) -> None:
     file = tmp_path / "x.so"
     file.write_bytes(elf({"libc.so.6": ["GLIBC_2.17", "GLIBC_2.99"]}, weak=("GLIBC_2.99",)))
     assert check.read_elf(str(file)).needs == {"libc.so.6": ["GLIBC_2.17"]}
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"#!/bin/sh\n", b"\x7fELF\x01\x01\x01" + bytes(60)])
-def test_what_is_no_64_bit_elf_file_is_none(check: ModuleType, tmp_path: Path, data: bytes) -> None:
+def test_what_is_no_64_bit_elf_file_is_none(check: SimpleNamespace, tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "x.so"
     file.write_bytes(data)
     assert check.read_elf(str(file)) is None
 
 
-def test_the_real_c_library_defines_versions(check: ModuleType) -> None:
+def test_the_real_c_library_defines_versions(check: SimpleNamespace) -> None:
     offers, machine = check.system_library_versions(check.Tree("/"))
     if offers["libc.so.6"] is None:
         pytest.skip("this machine has no GNU C library in a place known to us")
@@ -87,7 +87,7 @@ WHOLE = elf({"libstdc++.so.6": ["GLIBCXX_3.4.99"], "libc.so.6": ["GLIBC_2.17"]},
     changes=st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), max_size=12),
 )
 def test_no_damage_crashes_the_reader(
-    check: ModuleType, tmp_path_factory: pytest.TempPathFactory, cut: int, changes: list[tuple[int, int]]
+    check: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory, cut: int, changes: list[tuple[int, int]]
 ) -> None:
     data = bytearray(WHOLE)
     for place, value in changes:
@@ -98,7 +98,9 @@ def test_no_damage_crashes_the_reader(
     assert found is None or isinstance(found.needs, dict)
 
 
-def test_a_library_in_site_packages_that_wants_too_new_a_system_is_found(check: ModuleType, tmp_path: Path) -> None:
+def test_a_library_in_site_packages_that_wants_too_new_a_system_is_found(
+    check: SimpleNamespace, tmp_path: Path
+) -> None:
     site = "/usr/local/python3.12.13/lib/python3.12/site-packages"
     files = {
         "/usr/lib/x86_64-linux-gnu/libstdc++.so.6": elf({}, ("GLIBCXX_3.4", "GLIBCXX_3.4.9", "GLIBCXX_3.4.30")),

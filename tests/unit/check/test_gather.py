@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,7 +63,7 @@ def root(tmp_path: Path) -> Root:
 
 
 @pytest.fixture
-def gather(check: ModuleType, root: Root) -> Any:
+def gather(check: SimpleNamespace, root: Root) -> Any:
     def gathered(**image: Any) -> dict[str, Any]:
         facts: dict[str, Any] = check.gather(check.Tree(str(root.path)), {**IMAGE, **image})
         return facts
@@ -79,7 +79,7 @@ def named(facts: dict[str, Any], name: str) -> dict[str, Any]:
 # --- the tree
 
 
-def test_links_are_followed_inside_the_image(check: ModuleType, root: Root) -> None:
+def test_links_are_followed_inside_the_image(check: SimpleNamespace, root: Root) -> None:
     root.write(f"{ASCEND}/cann-9.1.0/file", "inside")
     root.link(f"{ASCEND}/cann", f"{ASCEND}/cann-9.1.0")
     root.link(f"{ASCEND}/ascend-toolkit/latest", "../cann")
@@ -89,7 +89,7 @@ def test_links_are_followed_inside_the_image(check: ModuleType, root: Root) -> N
     assert tree.glob(f"{ASCEND}/ascend-toolkit/*/fi*") == [f"{ASCEND}/ascend-toolkit/latest/file"]
 
 
-def test_links_never_lead_out_of_the_image(check: ModuleType, root: Root) -> None:
+def test_links_never_lead_out_of_the_image(check: SimpleNamespace, root: Root) -> None:
     root.link("/etc/up", "../../../../../../etc/passwd")
     root.link("/loop", "/loop")
     tree = check.Tree(str(root.path))
@@ -99,7 +99,7 @@ def test_links_never_lead_out_of_the_image(check: ModuleType, root: Root) -> Non
 
 
 @given(st.lists(st.sampled_from(["..", ".", "", "a", "b"]), max_size=8))
-def test_a_resolved_path_stays_below_the_root(check: ModuleType, parts: list[str]) -> None:
+def test_a_resolved_path_stays_below_the_root(check: SimpleNamespace, parts: list[str]) -> None:
     found = check.Tree("/nonexistent").resolve("/" + "/".join(parts))
     assert found.startswith("/")
     assert ".." not in found.split("/")
@@ -289,7 +289,7 @@ def test_a_release_laid_over_another_is_found_where_the_link_still_leads(root: R
         ("something", ""),
     ],
 )
-def test_the_chip_of_an_operator_package(check: ModuleType, package: str, chip: str) -> None:
+def test_the_chip_of_an_operator_package(check: SimpleNamespace, package: str, chip: str) -> None:
     assert check.chip_of(package) == chip
 
 
@@ -303,11 +303,11 @@ def test_the_chip_of_an_operator_package(check: ModuleType, package: str, chip: 
         ("/usr/local/Ascend/driver/lib64 /usr/local/python3.12.13/bin", []),
     ],
 )
-def test_releases_are_read_off_paths(check: ModuleType, text: str, releases: list[str]) -> None:
+def test_releases_are_read_off_paths(check: SimpleNamespace, text: str, releases: list[str]) -> None:
     assert check.releases_named(text) == releases
 
 
-def test_stub_folders_are_those_that_are_there(check: ModuleType, root: Root) -> None:
+def test_stub_folders_are_those_that_are_there(check: SimpleNamespace, root: Root) -> None:
     home = f"{ASCEND}/cann-9.1.0"
     root.write(f"{home}/x86_64-linux/devlib/linux/x86_64/libascend_hal.so")
     tree = check.Tree(str(root.path))
@@ -344,7 +344,7 @@ def test_start_up_files_tell_releases_and_scripts(root: Root, gather: Any) -> No
     assert facts["ENTRYPOINT"]["scripts"] == [{"path": "/x/set_env.sh", "guarded": False}]
 
 
-def test_a_dead_path_is_given_with_what_lies_beside_it(check: ModuleType, root: Root) -> None:
+def test_a_dead_path_is_given_with_what_lies_beside_it(check: SimpleNamespace, root: Root) -> None:
     root.write(f"{ASCEND}/cann-9.9.0/lib64/x")
     root.write(f"{ASCEND}/nnal/x")
     tree = check.Tree(str(root.path))
@@ -417,7 +417,7 @@ def test_a_harmless_setting_is_left_alone(root: Root, gather: Any, file: str, te
     assert gather(sources=SOURCES)["settings"] == []
 
 
-def test_every_rule_for_settings_finds_one_of_the_examples(check: ModuleType) -> None:
+def test_every_rule_for_settings_finds_one_of_the_examples(check: SimpleNamespace) -> None:
     for rule in check.SETTINGS:
         assert any(
             kind == rule.kind
@@ -447,7 +447,7 @@ def test_a_leftover_is_found(root: Root, gather: Any, file: str, kind: str) -> N
     assert [fact["kind"] for fact in gather()["leftovers"]] == [kind]
 
 
-def test_empty_caches_locks_and_our_own_report_are_no_leftovers(check: ModuleType, root: Root) -> None:
+def test_empty_caches_locks_and_our_own_report_are_no_leftovers(check: SimpleNamespace, root: Root) -> None:
     (root.path / "root/.cache/uv").mkdir(parents=True)
     root.write("/var/cache/apt/archives/lock")
     (root.path / "var/cache/apt/archives/partial").mkdir()
@@ -460,7 +460,7 @@ def test_empty_caches_locks_and_our_own_report_are_no_leftovers(check: ModuleTyp
 # --- environment
 
 
-def test_an_environment_is_shown_without_secrets_and_without_what_varies(check: ModuleType) -> None:
+def test_an_environment_is_shown_without_secrets_and_without_what_varies(check: SimpleNamespace) -> None:
     environment = {"PWD": "/x", "HOSTNAME": "h", "TARGETARCH": "amd64", "UNLOCKED": "", "B": "2", "A": "1"}
     environment |= {"BASH_FUNC_which%%": "() { :; }", "HF_TOKEN": "secret", "EMPTY_TOKEN": ""}
     shown = check.shown({**environment, "HTTPS_PROXY": "http://me:secret@proxy.example:3128"})
@@ -468,7 +468,7 @@ def test_an_environment_is_shown_without_secrets_and_without_what_varies(check: 
     assert "secret" not in json.dumps(shown)
 
 
-def test_a_proxy_that_the_engine_gave_is_no_part_of_the_image(check: ModuleType) -> None:
+def test_a_proxy_that_the_engine_gave_is_no_part_of_the_image(check: SimpleNamespace) -> None:
     given = {"HTTPS_PROXY": "http://p:1", "https_proxy": "http://p:1", "NO_PROXY": "x", "no_proxy": "x"}
     assert check.shown(given) == {}
     assert check.shown({"http_proxy": "http://p:1", "HTTP_PROXY": "http://q:1", "ftp_proxy": "http://p:1"}) == {
@@ -488,11 +488,11 @@ def test_a_proxy_that_the_engine_gave_is_no_part_of_the_image(check: ModuleType)
         {"GIT_CONFIG_KEY_0": "http.sslVerify", "GIT_CONFIG_VALUE_0": "false"},
     ],
 )
-def test_every_way_to_switch_tls_off_is_known(check: ModuleType, env: dict[str, str]) -> None:
+def test_every_way_to_switch_tls_off_is_known(check: SimpleNamespace, env: dict[str, str]) -> None:
     assert check.tls_off(env) == [next(iter(env))]
 
 
-def test_tls_that_is_on_is_no_finding(check: ModuleType) -> None:
+def test_tls_that_is_on_is_no_finding(check: SimpleNamespace) -> None:
     on = {"GIT_SSL_NO_VERIFY": "false", "PYTHONHTTPSVERIFY": "1", "CURL_CA_BUNDLE": "/etc/ca.pem",
           "GIT_CONFIG_KEY_0": "http.sslVerify", "GIT_CONFIG_VALUE_0": "true"}  # fmt: skip
     assert check.tls_off(on) == []
@@ -511,18 +511,20 @@ def test_tls_that_is_on_is_no_finding(check: ModuleType) -> None:
         ("triton", ("triton", "")),
     ],
 )
-def test_demands_are_compared_whatever_their_spelling(check: ModuleType, demand: str, same: tuple[str, str]) -> None:
+def test_demands_are_compared_whatever_their_spelling(
+    check: SimpleNamespace, demand: str, same: tuple[str, str]
+) -> None:
     assert check.same_demand(demand) == same
 
 
 @pytest.mark.parametrize(
     ("pin", "exact"), [("2.9.0", "2.9.0"), ("==2.9.0", "2.9.0"), (">=0.19", ""), ("2.9.*", ""), ("<1,>0", ""), ("", "")]
 )
-def test_an_exact_pin_is_told_from_a_range(check: ModuleType, pin: str, exact: str) -> None:
+def test_an_exact_pin_is_told_from_a_range(check: SimpleNamespace, pin: str, exact: str) -> None:
     assert check.plain_version(pin) == exact
 
 
-def test_a_lock_is_read_and_nonsense_is_refused(check: ModuleType) -> None:
+def test_a_lock_is_read_and_nonsense_is_refused(check: SimpleNamespace) -> None:
     lock = check.parse_lock(
         '# platform: linux/arm64\n# conflict: {"whose": "a", "demand": "b"}\nfoo_bar==1.0 \\\n    --hash=sha256:0\n'
     )
@@ -533,7 +535,7 @@ def test_a_lock_is_read_and_nonsense_is_refused(check: ModuleType) -> None:
 
 
 @given(st.text())
-def test_no_text_crashes_the_readers(check: ModuleType, text: str) -> None:
+def test_no_text_crashes_the_readers(check: SimpleNamespace, text: str) -> None:
     check.same_demand(text)
     check.releases_named(text)
     check.startup_text(text)
@@ -565,7 +567,7 @@ def unpacked(root: Root) -> Root:
 
 
 def test_the_command_passes_an_unpacked_image_and_writes_the_same_report_twice(
-    check: ModuleType, unpacked: Root, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    check: SimpleNamespace, unpacked: Root, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reports = [tmp_path / "reports/one.json", tmp_path / "reports/two.json"]
     codes = [check.main(["--root", str(unpacked.path), "--report", str(report)]) for report in reports]
@@ -580,7 +582,7 @@ def test_the_command_passes_an_unpacked_image_and_writes_the_same_report_twice(
 
 
 def test_the_command_tells_failures_first_and_ends_with_5(
-    check: ModuleType, unpacked: Root, capsys: pytest.CaptureFixture[str]
+    check: SimpleNamespace, unpacked: Root, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (unpacked.path / SITE.lstrip("/") / "torch_npu/__init__.py").unlink()
     unpacked.write("/root/.cache/pip/x")
@@ -601,7 +603,7 @@ def test_the_command_tells_failures_first_and_ends_with_5(
     ],
 )
 def test_wrong_use_ends_with_2_and_says_why(
-    check: ModuleType, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    check: SimpleNamespace, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check.main(words) == 2
     assert said in capsys.readouterr().err
@@ -609,19 +611,19 @@ def test_wrong_use_ends_with_2_and_says_why(
 
 @pytest.mark.parametrize("text", ["nonsense", "[]", '{"schema": 2}'])
 def test_an_unreadable_image_json_ends_with_2(
-    check: ModuleType, unpacked: Root, text: str, capsys: pytest.CaptureFixture[str]
+    check: SimpleNamespace, unpacked: Root, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unpacked.write("/opt/ascend-images/image.json", text)
     assert check.main(["--root", str(unpacked.path)]) == 2
     assert "/opt/ascend-images/image.json" in capsys.readouterr().err
 
 
-def test_a_report_that_cannot_be_written_ends_with_2(check: ModuleType, unpacked: Root) -> None:
+def test_a_report_that_cannot_be_written_ends_with_2(check: SimpleNamespace, unpacked: Root) -> None:
     unpacked.write("/file", "x")
     assert check.main(["--root", str(unpacked.path), "--report", str(unpacked.path / "file" / "report.json")]) == 2
 
 
-def test_the_list_of_checks_is_printed(check: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_checks_is_printed(check: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["--list"]) == 0
     out = capsys.readouterr().out
     assert all(one.id in out for one in check.CHECKS)

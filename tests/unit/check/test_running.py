@@ -9,10 +9,12 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from ascend_images.program import program_files, write_program
 
 pytestmark = pytest.mark.subprocess
 
@@ -48,7 +50,7 @@ def source(checkout: Path) -> dict[str, Any]:
     return {"name": "vllm", "path": str(checkout), "module": "vllm"}
 
 
-def test_a_clean_checkout_is_read_and_its_index_is_not_written(check: ModuleType, checkout: Path) -> None:
+def test_a_clean_checkout_is_read_and_its_index_is_not_written(check: SimpleNamespace, checkout: Path) -> None:
     # `git status` would renew the index of a file whose times have changed.
     os.utime(checkout / "vllm/__init__.py", (1, 1))
     before = (checkout / ".git/index").read_bytes()
@@ -61,7 +63,7 @@ def test_a_clean_checkout_is_read_and_its_index_is_not_written(check: ModuleType
     ]
 
 
-def test_changes_count_and_build_output_does_not(check: ModuleType, checkout: Path) -> None:
+def test_changes_count_and_build_output_does_not(check: SimpleNamespace, checkout: Path) -> None:
     (checkout / "vllm/__init__.py").write_text("edited")
     (checkout / "vllm/new.py").write_text("")
     for output in ("vllm.egg-info/PKG-INFO", "build/x", "vllm/_C.abi3.so", "vllm/__pycache__/x.pyc"):
@@ -71,13 +73,13 @@ def test_changes_count_and_build_output_does_not(check: ModuleType, checkout: Pa
     assert facts["changed"] == [" M vllm/__init__.py", "?? vllm/new.py"]
 
 
-def test_a_submodule_that_was_not_fetched_has_no_commit(check: ModuleType, checkout: Path) -> None:
+def test_a_submodule_that_was_not_fetched_has_no_commit(check: SimpleNamespace, checkout: Path) -> None:
     git(checkout, "submodule", "deinit", "--quiet", "--force", "csrc/inner")
     facts = check.source_facts(check.Tree(), source(checkout))
     assert [sub["head"] for sub in facts["submodules"]] == [""]
 
 
-def test_a_checkout_of_another_owner_is_read_all_the_same(check: ModuleType, checkout: Path) -> None:
+def test_a_checkout_of_another_owner_is_read_all_the_same(check: SimpleNamespace, checkout: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give files away")
     for path in [checkout, *checkout.rglob("*")]:
@@ -109,7 +111,7 @@ def scripts(tmp_path: Path) -> list[str]:
 
 
 def test_what_set_env_scripts_add_is_gathered_in_their_order(
-    check: ModuleType, scripts: list[str], tmp_path: Path
+    check: SimpleNamespace, scripts: list[str], tmp_path: Path
 ) -> None:
     facts = check.set_env_facts(scripts, "")
     assert facts["error"] == ""
@@ -127,12 +129,14 @@ def test_what_set_env_scripts_add_is_gathered_in_their_order(
     }
 
 
-def test_scripts_that_end_the_shell_are_told(check: ModuleType, tmp_path: Path) -> None:
+def test_scripts_that_end_the_shell_are_told(check: SimpleNamespace, tmp_path: Path) -> None:
     (tmp_path / "bad.sh").write_text("exit 1\n")
     assert "end the shell" in check.set_env_facts([str(tmp_path / "bad.sh")], "")["error"]
 
 
-def test_a_shell_tells_its_python_and_its_environment_whatever_it_prints(check: ModuleType, tmp_path: Path) -> None:
+def test_a_shell_tells_its_python_and_its_environment_whatever_it_prints(
+    check: SimpleNamespace, tmp_path: Path
+) -> None:
     python = tmp_path / "python3"
     python.write_text("#!/bin/sh\n")
     python.chmod(0o755)
@@ -169,7 +173,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_origin_of_a_module_depends_on_where_python_is_started(check: ModuleType, modules: Path) -> None:
+def test_the_origin_of_a_module_depends_on_where_python_is_started(check: SimpleNamespace, modules: Path) -> None:
     names = ["good", "space.core", "nosuch", "crash.x"]
     here = check.module_origins(sys.executable, names, str(modules / "empty"), 30)
     assert here["crash.x"]["error"] == "SIGSEGV"
@@ -182,7 +186,7 @@ def test_the_origin_of_a_module_depends_on_where_python_is_started(check: Module
 
 
 def test_a_folder_that_hides_an_editable_package_is_a_namespace(
-    check: ModuleType, modules: Path, monkeypatch: pytest.MonkeyPatch
+    check: SimpleNamespace, modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # An editable installation by way of a finder comes after the path; a folder in the current directory before it.
     monkeypatch.delenv("PYTHONPATH")
@@ -190,7 +194,7 @@ def test_a_folder_that_hides_an_editable_package_is_a_namespace(
     assert found["good"] == {"origin": "", "namespace": [str(modules / "work/good")], "error": ""}
 
 
-def test_each_import_ends_in_its_own_way(check: ModuleType, modules: Path) -> None:
+def test_each_import_ends_in_its_own_way(check: SimpleNamespace, modules: Path) -> None:
     names = ["good", "good.Trainer", "space.core", "good.server", "good.Nothing", "crash", "hang", "leave", "chatty"]
     start = time.monotonic()
     ran = check.imports(sys.executable, names, str(modules / "empty"), [], 3, 2)
@@ -210,7 +214,7 @@ def test_each_import_ends_in_its_own_way(check: ModuleType, modules: Path) -> No
 
 
 def test_link_stubs_come_last_in_the_library_path(
-    check: ModuleType, modules: Path, monkeypatch: pytest.MonkeyPatch
+    check: SimpleNamespace, modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "import os\nassert os.environ['LD_LIBRARY_PATH'] == '/one:/two:/devlib', os.environ['LD_LIBRARY_PATH']\n"
     (modules / "lib/asks.py").write_text(text)
@@ -221,14 +225,14 @@ def test_link_stubs_come_last_in_the_library_path(
 # --- the script
 
 
-def test_the_script_is_python_3_9(script: Path, tmp_path: Path) -> None:
-    ast.parse(script.read_text(), feature_version=(3, 9))
+def test_the_script_is_python_3_9(tmp_path: Path) -> None:
+    for name, content in program_files().items():
+        ast.parse(content, name, feature_version=(3, 9))
     python = python39()
     if python is None:
         pytest.skip("no Python 3.9 here: its grammar was checked only")
-    copy = tmp_path / "check.py"
-    shutil.copy(script, copy)
-    subprocess.run([python, "-m", "py_compile", copy], check=True)
+    write_program(tmp_path / "program")
+    copy = tmp_path / "program" / "check.py"
     listed = subprocess.run([python, copy, "--list"], check=True, capture_output=True, text=True)
     assert "entry-points:" in listed.stdout
     done = subprocess.run([python, copy, "--root", tmp_path], capture_output=True, text=True)
@@ -250,34 +254,42 @@ def python39() -> str | None:
     return None
 
 
-def test_the_script_imports_the_standard_library_alone(script: Path) -> None:
+def test_the_script_imports_the_standard_library_and_itself_alone() -> None:
     names = set()
-    for node in ast.walk(ast.parse(script.read_text())):
+    for node in [node for content in program_files().values() for node in ast.walk(ast.parse(content))]:
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             names.add((node.module or "").split(".")[0])
-    assert names <= set(sys.stdlib_module_names)
+    assert names <= {*sys.stdlib_module_names, "inside"}
 
 
-def test_a_whole_run_on_this_machine_gathers_everything_and_changes_nothing(
-    script: Path, tmp_path: Path, checkout: Path
-) -> None:
+def test_a_whole_run_on_this_machine_gathers_everything_and_changes_nothing(tmp_path: Path, checkout: Path) -> None:
     pinned = {"commit": git(checkout, "rev-parse", "HEAD"), "install": "pythonpath", "checks": ["json.JSONDecoder"]}
     image = {"schema": 1, "variant": "here", "sources": [{**source(checkout), **pinned}], "workdir": str(tmp_path)}
     (tmp_path / "image.json").write_text(json.dumps(image))
-    before = {path: path.stat().st_mtime_ns for path in sorted(checkout.rglob("*"))}
+    program = tmp_path / "program"
+    write_program(program)
+    before = {path: path.stat().st_mtime_ns for top in (checkout, program) for path in sorted(top.rglob("*"))}
     reports = []
     for number in range(2):
         report = tmp_path / f"report{number}.json"
-        words = [sys.executable, str(script), "--image-json", str(tmp_path / "image.json"), "--report", str(report)]
+        words = [
+            sys.executable,
+            str(program / "check.py"),
+            "--image-json",
+            str(tmp_path / "image.json"),
+            "--report",
+            str(report),
+        ]
         done = subprocess.run(
             words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(checkout)}, cwd="/"
         )
         assert done.returncode in (0, 5), done.stderr
         assert done.stderr == ""
         reports.append(json.loads(report.read_text()))
-    assert {path: path.stat().st_mtime_ns for path in sorted(checkout.rglob("*"))} == before
+    after = {path: path.stat().st_mtime_ns for top in (checkout, program) for path in sorted(top.rglob("*"))}
+    assert after == before
     rows = {(row["check"], row["subject"]): row["answer"] for row in reports[0]["results"]}
     assert (
         rows["source-commit", "vllm"]
@@ -286,9 +298,8 @@ def test_a_whole_run_on_this_machine_gathers_everything_and_changes_nothing(
         == "pass"
     )
     assert reports[0]["results"] == reports[1]["results"]
-    assert not (script.parent / "__pycache__").exists()
 
 
-def test_importing_the_probes_by_hand_compiles(check: ModuleType) -> None:
+def test_importing_the_probes_by_hand_compiles(check: SimpleNamespace) -> None:
     for program in (check._PYTHON_PROBE, check._ORIGIN_PROBE, check._IMPORT_PROBE):
         ast.parse(textwrap.dedent(program), feature_version=(3, 9))

@@ -74,7 +74,9 @@ def test_the_facts_differ_from_the_pins_only_in_what_a_stand_in_cannot_have(vari
 def test_the_check_is_the_projects_own(variant: Callable[[str], Variant]) -> None:
     a2 = variant("a2")
     folder = facts_context(a2, "standin:1", {source.name: "" for source in a2.sources})
-    assert (folder / "opt/ascend-images/check.py").read_bytes() == (ROOT / "scripts/image_check.py").read_bytes()
+    place = folder / "opt/ascend-images"
+    assert (place / "check.py").read_bytes() == (ROOT / "scripts/image_check.py").read_bytes()
+    assert (place / "inside/main.py").read_bytes() == (ROOT / "ascend_images/inside/main.py").read_bytes()
 
 
 @pytest.mark.parametrize(("error", "count"), [(MissingTool("none runs"), 0), (BuildFailed("refused"), 1)])

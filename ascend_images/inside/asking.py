@@ -1,0 +1,64 @@
+"""Asking every check, and telling the answers: a report for programs, a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .answers import Answer, Given, Said, passed
+from .checks import CHECKS
+from .lock import Lock
+from .pep440 import Pep440
+from .words import Facts
+
+
+def ask_all(facts: Facts, image: Mapping[str, Any], lock: Lock | None, pep: Pep440 | None) -> dict[str, list[Said]]:
+    """Ask every check in order; a check that finds nothing says `pass`."""
+    answers: dict[str, list[Said]] = {}
+    for one in CHECKS:
+        answers[one.id] = one.ask(Given(facts, image, lock, pep, answers)) or [passed()]
+    return answers
+
+
+def report(image: Mapping[str, Any], facts: Facts, answers: Mapping[str, Sequence[Said]]) -> str:
+    """Return the report as JSON: the same text for the same image, without times or names of hosts."""
+    results = [
+        {
+            "check": name,
+            "answer": said.answer.value,
+            "subject": said.subject,
+            "found": said.found,
+            "wanted": said.wanted,
+            "next": said.next,
+        }
+        for name, list_of in answers.items()
+        for said in list_of
+    ]
+    document = {"schema": 1, "variant": image.get("variant", ""), "results": results, "facts": facts}
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def table(image: Mapping[str, Any], answers: Mapping[str, Sequence[Said]]) -> str:
+    """Return the answers for people: failures first and whole, what is not known after them, passes as names."""
+    everything = [(name, said) for name, list_of in answers.items() for said in list_of]
+    by_answer = {answer: [pair for pair in everything if pair[1].answer is answer] for answer in Answer}
+    lines = []
+    for name, said in by_answer[Answer.FAIL]:
+        lines.append(f"FAIL     {name}{f': {said.subject}' if said.subject else ''}")
+        lines += [f"         found:  {said.found}", f"         wanted: {said.wanted}", f"         next:   {said.next}"]
+    for answer in (Answer.UNKNOWN, Answer.NOT_RUN):
+        # Many checks may say the same: that there are no pins, that there is no driver.
+        alike: dict[tuple[str, str], dict[str, list[str]]] = {}
+        for name, said in by_answer[answer]:
+            alike.setdefault((said.found, said.next), {}).setdefault(name, []).extend(filter(None, [said.subject]))
+        for (found, then), names in alike.items():
+            about = ", ".join(
+                f"{name} ({', '.join(subjects)})" if subjects else name for name, subjects in names.items()
+            )
+            lines.append(f"{answer.value:<8} {about}: {found}{f' ({then})' if then else ''}")
+    good = [name for name, list_of in answers.items() if all(said.answer is Answer.PASS for said in list_of)]
+    if good:
+        lines.append(f"pass     {', '.join(good)}")
+    counts = ", ".join(f"{len(pairs)} {answer.value}" for answer, pairs in by_answer.items())
+    return "\n".join([*lines, "", f"{image.get('variant') or 'this image'}: {counts}"]) + "\n"

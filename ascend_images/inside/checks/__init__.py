@@ -1,0 +1,8 @@
+"""Checks: questions to facts, asked in the order of these imports, since later ones hang on earlier ones."""
+
+# ruff: noqa: F401, I001
+
+from ..answers import CHECKS
+from . import platform, packages, demands, sources, startup, environment, traces, shells, cann, libraries, imports
+
+__all__ = ["CHECKS"]

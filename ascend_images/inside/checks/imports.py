@@ -1,0 +1,92 @@
+"""Checks: what people start must import."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed
+from ..words import canonical, last_line
+
+#: What the end of stderr says where only the driver, or a device, is missing.
+_NO_DRIVER = re.compile(
+    r"libascend_hal\.so|libdrvdsmi_host\.so|libdcmi\.so|npu-smi|\baclInit\b|\b(?:aclrt|rt)(?:Set|Get)Device|"
+    r"\bdrv[A-Z]\w+|\b[Nn]o NPU|NPU.{0,40}(?:not available|not found)"
+)
+NO_DRIVER = "no driver in a build: torch_npu needs libraries that the host's driver brings"
+
+
+#: Checks whose findings explain why something does not import.
+_CAUSES = tuple(
+    """
+    pinned-packages locked-packages damaged-packages duplicate-packages shared-files forbidden-packages package-demands
+    source-origin source-commit elf-needs
+    """.split()
+)
+
+
+def blame(given: Given, stderr: str) -> str:
+    """Return the earlier finding that explains why an import failed, empty where none does."""
+    for name, said in given.failures("torch-family"):
+        return f"{name}: {said.found}"
+    for name, said in given.failures(*_CAUSES):
+        for subject in re.split(r",\s*", said.subject):
+            facts = given.installed.get(canonical(subject))
+            words = [subject, *(facts["modules"] if facts else [subject.replace("-", "_")])]
+            if name == "elf-needs":
+                words = [posixpath.basename(subject)]
+            if any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", stderr) for word in words):
+                return f"{name}: {said.subject}"
+    return ""
+
+
+def root_cause(stderr: str) -> str:
+    """Return the last line of a traceback, or of the one that it names as its direct cause.
+
+    torch says of every failure of torch_npu that it could not load a backend; why stands in the traceback before.
+    """
+    before, _, _ = stderr.partition("\nThe above exception was the direct cause of the following exception:")
+    return last_line(before)
+
+
+@check("entry-points", "Does everything import that people start, each in a process of its own?")
+def check_entry_points(given: Given) -> list[Said]:
+    """`import vllm` passes where `import vllm.entrypoints.openai.api_server`, which people start, does not.
+
+    Where only the host's driver is missing the answer is `not run`.
+    """
+    if given.facts["imports"] is None:
+        return [NOT_LIVE]
+    answers, causes = [], dict[str, str]()
+    for name, ran in given.facts["imports"].items():
+        if ran["exit"] == 0 and not ran["signal"] and not ran["timed_out"]:
+            answers.append(passed(name))
+            continue
+        end = root_cause(ran["stderr"])
+        how = (
+            "no end within the time limit"
+            if ran["timed_out"]
+            else f"killed by {ran['signal']}"
+            if ran["signal"]
+            else f"exit code {ran['exit']}"
+        )
+        cause = f"{how}: {end}" if end else how
+        if because := blame(given, ran["stderr"]):
+            answers.append(not_run(name, f"because of {because}"))
+        elif not given.facts["driver"] and not ran["timed_out"] and _NO_DRIVER.search(ran["stderr"][-1500:]):
+            answers.append(not_run(name, NO_DRIVER, "run this check on a host with its driver mounted"))
+        elif end and cause in causes:
+            answers.append(not_run(name, f"because of entry-points: {causes[cause]}, which fails in the same way"))
+        else:
+            causes[cause] = name
+            answers.append(
+                failed(
+                    name,
+                    cause,
+                    f"import {name}",
+                    f"python3 -c 'import {name.rpartition('.')[0] or name}'"
+                    if "." in name and name.rpartition(".")[2][:1].isupper()
+                    else f"python3 -c 'import {name}'",
+                )
+            )
+    return answers

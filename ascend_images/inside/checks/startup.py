@@ -1,0 +1,34 @@
+"""Checks: ENTRYPOINT and the shells' start-up files."""
+
+from __future__ import annotations
+
+from ..answers import Given, Said, check, failed
+from ..words import few, release_key, releases_named
+
+
+@check("start-up", "Do ENTRYPOINT and the shells' start-up files name this CANN release only, and scripts that exist?")
+def check_start_up(given: Given) -> list[Said]:
+    """The base images name scripts of one release by full path in ENTRYPOINT, /etc/profile and root's .bashrc."""
+    cann, answers = release_key(given.image.get("cann", "")), []
+    others: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
+    for document in given.facts["startup"]:
+        for release in document["releases"] if cann else []:
+            if release_key(release) != cann:
+                others.setdefault(release, []).append(document["file"])
+        for script in document["scripts"]:
+            if not script["guarded"] and not given.exists(script["path"]):
+                missing.setdefault(script["path"], []).append(document["file"])
+    for script in given.image.get("cann_scripts", []):
+        if not given.exists(script.split()[0]):
+            missing.setdefault(script.split()[0], []).append("image.json")
+    for release, files in sorted(others.items()):
+        found = f"named by {few(files)}"
+        then = "replace the lines that name it"
+        answers.append(failed(f"CANN {release}", found, f"CANN {given.image['cann']} only", then))
+    for path, files in sorted(missing.items()):
+        if not set(releases_named(path)) & set(others):
+            near = given.facts["paths"].get(path, {}).get("near", "")
+            wanted = f"a script that exists{f'; there is {near}' if near else ''}"
+            answers.append(failed(path, f"not there, and sourced by {few(files)}", wanted, "correct what sources it"))
+    return answers

@@ -1,0 +1,1 @@
+"""Facts: what was seen in an image, written down without judging it."""

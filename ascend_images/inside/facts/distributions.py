@@ -1,0 +1,208 @@
+"""Facts: installed distributions, the files that they own, share and lack."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import csv
+import email.parser
+import hashlib
+import mmap
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..answers import of_cann
+from ..tree import Tree
+from ..words import FEW, Facts, canonical, json_object
+
+
+def distributions(
+    tree: Tree, folders: Sequence[str], patched: Iterable[str] = ()
+) -> tuple[list[Facts], list[list[tuple[str, str]]]]:
+    """Return every distribution found, and beside each its files with the hashes that its RECORD says.
+
+    The order within one name is that of `folders`: as in Python, the first one counts. Contents of files that the pins
+    patch (paths in site-packages) and of bytecode are not compared.
+    """
+    exempt = (".pyc", *(f"/{file}" for file in patched))
+    found: list[tuple[Facts, list[tuple[str, str]]]] = []
+    jobs: list[tuple[str, str]] = []
+    for folder in folders:
+        for name in tree.names(folder):
+            if name.endswith((".dist-info", ".egg-info")) and name[0] not in "~.":
+                found.append(one_distribution(tree, folder, name))
+    for _, files in found:
+        jobs.extend((path, digest) for path, digest in files if digest and not path.endswith(exempt))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+        same = dict(zip([path for path, _ in jobs], pool.map(lambda job: file_is(tree, *job), jobs)))
+    for facts, files in found:
+        if facts["record"] is not None:
+            missing = [path for path, _ in files if not path.endswith(".pyc") and not os.path.lexists(tree.at(path))]
+            changed = [path for path, digest in files if digest and same.get(path) is False]
+            facts["record"].update(
+                missing=missing[:FEW], missing_count=len(missing), changed=changed[:FEW], changed_count=len(changed)
+            )
+    order = sorted(range(len(found)), key=lambda index: (canonical(found[index][0]["name"]), index))
+    return [found[index][0] for index in order], [found[index][1] for index in order]
+
+
+def one_distribution(tree: Tree, folder: str, name: str) -> tuple[Facts, list[tuple[str, str]]]:
+    """Read one .dist-info or .egg-info."""
+    place = f"{folder}/{name}"
+    whole = (
+        tree.text(f"{place}/METADATA")
+        or tree.text(f"{place}/PKG-INFO")
+        or (tree.text(place) if not tree.is_dir(place) else None)
+    )
+    head = email.parser.HeaderParser().parsestr(whole or "")
+    guess = name.rsplit(".", 1)[0].split("-")
+    origin = json_object(tree.text(f"{place}/direct_url.json"))
+    editable = bool(origin.get("dir_info", {}).get("editable")) if isinstance(origin.get("dir_info"), dict) else False
+    files = record_files(folder, tree.text(f"{place}/RECORD"))
+    inside = sorted({path[len(folder) + 1 :].split("/")[0] for path, _ in files if path.startswith(f"{folder}/")})
+    facts: Facts = {
+        "name": head.get("Name") or guess[0],
+        "version": head.get("Version") or (guess[1] if len(guess) > 1 else ""),
+        "location": folder,
+        "metadata": name,
+        "readable": whole is not None and bool(head.get("Version")),
+        "installer": (tree.text(f"{place}/INSTALLER") or "").strip(),
+        "editable": str(origin.get("url", "")).replace("file://", "") if editable else "",
+        "requires": sorted(str(line) for line in head.get_all("Requires-Dist") or []),
+        "modules": [
+            entry for entry in inside if not entry.endswith((".dist-info", ".pth", ".egg-info", "__pycache__"))
+        ],
+        "record": {"files": len(files)} if files else None,
+    }
+    return facts, files
+
+
+def record_files(folder: str, record: str | None) -> list[tuple[str, str]]:
+    """Return the files of a RECORD as absolute paths, each with its hash where it has one (PEP 376, PEP 427)."""
+    rows = csv.reader((record or "").replace("\0", "").splitlines())
+    return [
+        (posixpath.normpath(posixpath.join(folder, row[0])), row[1] if len(row) > 1 else "")
+        for row in rows
+        if row and row[0]
+    ]
+
+
+def file_is(tree: Tree, path: str, digest: str) -> bool:
+    """Tell whether a file has the hash of a RECORD; what cannot be judged counts as equal, a missing file too."""
+    method, _, wanted = digest.partition("=")
+    if method != "sha256":
+        return True
+    hasher = hashlib.sha256()
+    try:
+        with open(tree.at(path), "rb") as stream:
+            while block := stream.read(1 << 20):
+                hasher.update(block)
+    except OSError:
+        return True
+    return hasher.digest() == urlsafe_bytes(wanted)
+
+
+def urlsafe_bytes(text: str) -> bytes:
+    """Decode base64 as RECORD files write it, without padding."""
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return b""
+
+
+#: Top-level names that careless distributions install; nobody imports them.
+_LITTER = ("test", "tests", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
+
+
+def shared_files(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[tuple[str, str]]]) -> list[Facts]:
+    """Return the pairs of distributions that write the same files with different contents.
+
+    Equal files do no harm, and a namespace package of the old kind has an `__init__.py` in each of its distributions.
+    """
+    owners: dict[str, list[tuple[int, str]]] = {}
+    for index, facts in enumerate(found):
+        for path, digest in [] if of_cann(facts) else files[index]:
+            inner = path[len(facts["location"]) + 1 :]
+            ours = path.startswith(facts["location"] + "/") and ("/" in inner or inner.endswith((".py", ".so")))
+            if ours and inner.split("/")[0] not in _LITTER and ".dist-info/" not in path and not path.endswith(".pyc"):
+                owners.setdefault(path, []).append((index, digest))
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for path, claims in owners.items():
+        names = sorted({canonical(found[index]["name"]) for index, _ in claims})
+        if len(names) < 2 or (len({digest for _, digest in claims}) == 1 and claims[0][1]):
+            continue
+        if path.endswith("/__init__.py") and re.search(r"extend_path|declare_namespace", tree.text(path) or ""):
+            continue
+        pairs.setdefault((names[0], names[1]), []).append(path)
+    return [
+        {"owners": list(pair), "count": len(paths), "files": sorted(paths)[:FEW]}
+        for pair, paths in sorted(pairs.items())
+    ]
+
+
+def module_owners(
+    found: Sequence[Facts], files: Sequence[Sequence[tuple[str, str]]], image: Mapping[str, Any]
+) -> Facts:
+    """Return, for each source's module, the distributions that hold a package of that name themselves."""
+    owners: Facts = {}
+    for source in image.get("sources", []):
+        module = source.get("module", "")
+        if not module:
+            continue
+        inner = module.replace(".", "/")
+        owners[module] = sorted(
+            {
+                canonical(facts["name"])
+                for index, facts in enumerate(found)
+                for path, _ in files[index]
+                if path in (f"{facts['location']}/{inner}/__init__.py", f"{facts['location']}/{inner}.py")
+            }
+        )
+    return owners
+
+
+_CUDA_LIBRARY = re.compile(r"/lib(?:torch_cuda\w*|c10_cuda|cudart|cublas|cudnn|torch_hip)[.\w-]*\.so[.\d]*$")
+
+
+def torch_facts(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[tuple[str, str]]]) -> Facts:
+    """Return what torch was built for, from its files: CUDA libraries, the CUDA version it says, its C++ ABI."""
+    facts: Facts = {"cuda_files": [], "cuda_version": "", "cxx11_abi": None}
+    for index, distribution in enumerate(found):
+        if canonical(distribution["name"]) != "torch":
+            continue
+        facts["cuda_files"] = sorted(path for path, _ in files[index] if _CUDA_LIBRARY.search(path))[:FEW]
+        text = tree.text(f"{distribution['location']}/torch/version.py") or ""
+        said = re.search(r"^cuda\s*(?::[^=]+)?=\s*['\"]([^'\"]+)", text, re.MULTILINE)
+        facts["cuda_version"] = said.group(1) if said else ""
+        facts["cxx11_abi"] = cxx11_abi(tree, f"{distribution['location']}/torch/lib/libc10.so")
+        break
+    return facts
+
+
+def cxx11_abi(tree: Tree, library: str) -> bool | None:
+    """Tell whether a C++ library was built with the new ABI: its names of std::string then hold `__cxx11`."""
+    try:
+        with open(tree.at(library), "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return (data.find(b"__cxx11") >= 0) if data.find(b"GLIBCXX_") >= 0 else None
+    except (OSError, ValueError):
+        return None
+
+
+def patch_facts(tree: Tree, folders: Sequence[str], image: Mapping[str, Any]) -> list[Facts]:
+    """Return, for each patch of the pins, how often the old and the new text stand in the file."""
+    facts = []
+    for patch in image.get("patches", []):
+        texts = [text for text in (tree.text(f"{folder}/{patch['file']}") for folder in folders) if text is not None]
+        facts.append(
+            {
+                "distribution": patch["distribution"],
+                "file": patch["file"],
+                "found": bool(texts),
+                "old": texts[0].count(patch["find"]) if texts else 0,
+                "new": texts[0].count(patch["replace"]) if texts else 0,
+            }
+        )
+    return facts

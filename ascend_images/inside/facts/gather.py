@@ -1,0 +1,77 @@
+"""All facts of an image, as one JSON document; nothing is judged here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from ..tree import Tree
+from ..words import Facts
+from .cann import cann_facts, driver_present, stub_folders
+from .distributions import distributions, module_owners, patch_facts, shared_files, torch_facts
+from .elf import elf_facts, elf_machine
+from .environment import environment_facts, path_facts
+from .imports import entry_points, imports, module_origins
+from .settings import leftovers, setting_facts
+from .sources import source_facts
+from .startup import startup_facts
+from .system import python_facts, system_facts
+
+
+def gather(tree: Tree, image: Mapping[str, Any], *, limit: float = 300, own: str = "", jobs: int = 2) -> Facts:
+    """Look at the image and return what is there.
+
+    Programs of the image (shells, set_env scripts, imports) run only where the tree is `/`; otherwise what they would
+    tell is None. `limit` is the time in seconds that one import may take, `own` a path of ours that is no leftover.
+    Files are looked at before anything is imported, since imports leave files.
+    """
+    python = python_facts(tree, image)
+    folders = list(python["paths"])
+    found, files = distributions(tree, folders, {patch["file"] for patch in image.get("patches", [])})
+    environment = environment_facts(tree, image)
+    startup = startup_facts(tree, image)
+    facts: Facts = {
+        "live": tree.live,
+        "machine": elf_machine(tree, python["executable"]) or platform.machine(),
+        "system": system_facts(tree),
+        "python": python,
+        "environment": environment,
+        "startup": startup,
+        "paths": path_facts(tree, environment, startup, image),
+        "distributions": found,
+        "shared_files": shared_files(tree, found, files),
+        "module_owners": module_owners(found, files, image),
+        "torch": torch_facts(tree, found, files),
+        "patches": patch_facts(tree, folders, image),
+        "sources": {source["name"]: source_facts(tree, source) for source in image.get("sources", [])},
+        "cann": cann_facts(tree, image),
+        "settings": setting_facts(tree, image),
+        "leftovers": leftovers(tree, image, own),
+        "elf": elf_facts(
+            tree, [*folders, *(source["path"] for source in image.get("sources", []) if source.get("path"))]
+        ),
+        "driver": driver_present(tree, environment["process"]),
+        "origins": None,
+        "imports": None,
+    }
+    if tree.live:
+        with tempfile.TemporaryDirectory() as empty:
+            program = python["executable"] or "python3"
+            modules = [source["module"] for source in image.get("sources", []) if source.get("module")]
+            places = {
+                "/": "/",
+                "the working directory": image.get("workdir") or os.getcwd(),
+                "an empty directory": empty,
+            }
+            facts["origins"] = {
+                label: module_origins(program, modules, place, limit)
+                for label, place in places.items()
+                if os.path.isdir(place)
+            }
+            stubs = [] if facts["driver"] else stub_folders(tree, image, facts["machine"])
+            facts["stubs"] = stubs
+            facts["imports"] = imports(program, entry_points(image, found), empty, stubs, limit, jobs)
+    return facts

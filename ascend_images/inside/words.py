@@ -1,0 +1,118 @@
+"""Names of places and small texts that everything here shares."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+FOLDER = "/opt/ascend-images"
+INSTALL_ROOT = "/usr/local/Ascend"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+#: A JSON document; what `gather` returns is described there.
+Facts = dict[str, Any]
+
+ARCH_OF_MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}
+#: e_machine of an ELF file (System V ABI).
+ELF_MACHINE = {62: "x86_64", 183: "aarch64"}
+
+#: Variables that are lists of paths; their order matters.
+LISTS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH", "LD_PRELOAD")
+
+#: Every process has its own, or a build step has them from ARG: no part of the image, and its report must not vary.
+OWN_VARIABLES = tuple(
+    """
+    PWD OLDPWD SHLVL _ HOSTNAME TERM COLUMNS LINES UNLOCKED TARGETPLATFORM TARGETOS TARGETARCH TARGETVARIANT
+    BUILDPLATFORM BUILDOS BUILDARCH BUILDVARIANT KERNEL_ARCH
+    """.split()
+)
+
+#: How many examples a message names.
+FEW = 5
+
+
+def canonical(name: str) -> str:
+    """Return a distribution's name in normal form, without extras: Foo_Bar[x] -> foo-bar."""
+    return re.sub(r"[-_.]+", "-", name.split("[", maxsplit=1)[0].strip()).lower()
+
+
+def few(items: Iterable[str]) -> str:
+    """Return the first items and how many more there are."""
+    known = list(items)
+    more = f" and {len(known) - FEW} more" if len(known) > FEW else ""
+    return ", ".join(known[:FEW]) + more
+
+
+def count(number: int, word: str) -> str:
+    """Return a number with its word: 1 file, 2 files."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def entries(value: str) -> list[str]:
+    """Return the elements of a list of paths; an empty one means the current directory."""
+    return value.split(":") if value else []
+
+
+def without_userinfo(text: str) -> str:
+    """Hide user and password of every address in a text."""
+    return re.sub(r"://[^/@\s\"']+@", "://(hidden)@", text)
+
+
+def comes_from_host(path: str) -> bool:
+    """Tell whether a path belongs to the host's driver or stands in for it (devlib): not the image's business."""
+    return path.startswith(f"{INSTALL_ROOT}/driver") or "devlib" in path.split("/")
+
+
+def release_key(release: str) -> str:
+    """Return a CANN release in a form to compare: files write 8.3.RC2, tags 8.3.rc2."""
+    return re.sub(r"[-_.]+", ".", release.strip().lower())
+
+
+_RELEASE_IN_PATH = re.compile(
+    r"/Ascend/(?:cann[-_]|ascend-toolkit/|nnal/(?:atb/)?)?(?P<release>\d+\.\d[0-9A-Za-z.]*(?:-[A-Za-z][0-9A-Za-z.]*)?)"
+)
+
+
+def releases_named(text: str) -> list[str]:
+    """Return the CANN releases that paths in a text name, each once, in order."""
+    return list(dict.fromkeys(found["release"].rstrip(".") for found in _RELEASE_IN_PATH.finditer(text)))
+
+
+def plain_version(pin: str) -> str:
+    """Return the version where a pin is an exact one (2.9.0 or ==2.9.0), else an empty text."""
+    found = re.fullmatch(r"(?:==)?\s*([0-9][0-9A-Za-z.+!_-]*)", pin.strip())
+    return found.group(1) if found else ""
+
+
+def same_version(wanted: str, found: str) -> bool:
+    """Compare exact versions as `==` does: a local part (+cpu) counts where it is asked for."""
+    wanted, found = wanted.lower(), found.lower()
+    return found == wanted or ("+" not in wanted and found.split("+")[0] == wanted)
+
+
+def base_version(version: str) -> str:
+    """Return the release numbers of a version alone: 2.9.0.post1+git1 -> 2.9.0."""
+    found = re.match(r"[0-9]+(\.[0-9]+)*", version)
+    return found.group(0) if found else version
+
+
+def json_object(text: str | None) -> Facts:
+    """Read a JSON object; an empty one where the text is none."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a text that holds anything."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def numbers_of(text: str) -> list[int]:
+    """Return the numbers in a text, to order versions by."""
+    return [int(number) for number in re.findall(r"\d+", text)]
