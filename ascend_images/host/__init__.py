@@ -1,0 +1,1 @@
+"""The host that runs the images: its devices, its driver and what they say of themselves."""
