@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ascend_images.files import write_atomic
-from ascend_images.images.rendered import require_rendered, write_rendered
+from ascend_images.images.rendered import SUFFIXES, require_rendered, write_rendered
 from ascend_images.selection import Selection
 
 
@@ -18,7 +18,23 @@ def write(selection: Selection, *, everything: bool) -> list[Path]:
 
 def require_current(selection: Selection, *, everything: bool) -> None:
     """Raise CheckFailed, listing each rendered file that is out of date and the command that mends it, if any is."""
-    require_rendered(selection.output, selection.variants, all_of_them=everything)
+    require_rendered(selection.output, selection.variants, all_of_them=everything and not selection.changed)
+
+
+def up_to_date(selection: Selection) -> str:
+    """Return what is said where nothing had to be written."""
+    return f"{len(SUFFIXES) * len(selection.variants)} files up to date"
+
+
+def write_check_docs(root: Path) -> Path:
+    """Write docs/verify.md, every check of a verification; return its path below the project's root."""
+    from ascend_images.inside.checks import CHECKS
+    from ascend_images.verify.checks_doc import document
+    from ascend_images.verify.outside import FIRST, LAST
+
+    path = Path("docs") / "verify.md"
+    write_atomic(root / path, document([*FIRST, *LAST, *CHECKS]).encode())
+    return path
 
 
 def write_schema(root: Path) -> Path:

@@ -3,19 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
-from ascend_images.errors import CheckFailed
+from ascend_images.errors import BadInput
 from ascend_images.files import write_atomic
 from ascend_images.images.image_json import image_document
 from ascend_images.images.network import network_for
 from ascend_images.images.plan import BuildPlan, Choices, Rendered, make_plan, with_local_sources
+from ascend_images.images.publish import require_publishable, tag_suffix
 from ascend_images.images.render import render
-from ascend_images.images.rendered import dockerfile_path, write_rendered
+from ascend_images.images.rendered import dockerfile_path, require_rendered, write_rendered
 from ascend_images.images.sources import LocalSource, local_sources
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch, host_arch
+from ascend_images.pins.resolve import pinned_images, resolve
 from ascend_images.pins.variant import IMAGE_FOLDER, Variant
 from ascend_images.program import write_program
 from ascend_images.selection import Selection
@@ -39,14 +42,31 @@ class Wishes:
 def plans_for(selection: Selection, wishes: Wishes) -> list[BuildPlan]:
     """Return one plan for each variant and architecture, the host's where none was asked for.
 
-    Raises BadInput for choices that do not go together and CheckFailed for a rendered file that is out of date.
+    Raises BadInput for choices that do not go together, PublishRefused for what must not be pushed under its name, and
+    CheckFailed for a rendered file that is out of date.
     """
+    if wishes.contexts and wishes.choices.wheels:
+        raise BadInput(
+            f"--sandbox with --wheels {wishes.choices.wheels}: stand-ins take the place of every package",
+            wanted="one of the two",
+            do="leave --sandbox out to build with your wheels, or --wheels to build with stand-ins",
+        )
     arches = wishes.arches or (host_arch(),)
     return [_plan(selection, wishes, variant, arch) for variant in selection.variants for arch in arches]
 
 
+def turns(selection: Selection, wishes: Wishes) -> tuple[str, ...]:
+    """Return the names of what a build must have for itself: each image, and each copy of a local checkout."""
+    arches = wishes.arches or (host_arch(),)
+    images = [f"{variant.name}.{arch.value}" for variant in selection.variants for arch in arches]
+    return (*images, *(f"source-{quote(name.lower(), safe='')}" for name in wishes.sources))
+
+
 def _plan(selection: Selection, wishes: Wishes, variant: Variant, arch: Arch) -> BuildPlan:
     local = local_sources(variant, wishes.sources)
+    suffix = name_suffix(selection, variant, sandbox=wishes.contexts is not None, local=bool(local))
+    if wishes.choices.push:
+        require_publishable(variant, suffix)
     contexts = dict(wishes.contexts(variant, arch, _lock(selection, variant, arch)) if wishes.contexts else {})
     if selection.changed and "lock" not in contexts:
         contexts["lock"] = str(selection.locks)
@@ -59,7 +79,28 @@ def _plan(selection: Selection, wishes: Wishes, variant: Variant, arch: Arch) ->
         contexts=contexts,
         sources=local,
         network=network_for(variant, mirrors=selection.pins.mirror, mirror=wishes.mirror, ca_bundle=wishes.ca_bundle),
+        suffix=suffix,
     )
+
+
+def name_suffix(selection: Selection, variant: Variant, *, sandbox: bool = False, local: bool = False) -> str:
+    """Return what stands behind the tag of an image of a chosen variant: the name that `invoke build` gives it.
+
+    `local` says that a local checkout is in it.
+    """
+    changed = local or (selection.changed and not _is_pinned(selection, variant))
+    pinned = pinned_images(selection.pins) if changed else ()
+    return tag_suffix(variant, sandbox=sandbox, changed=changed, pinned=pinned)
+
+
+def _is_pinned(selection: Selection, variant: Variant) -> bool:
+    """Say whether a variant that the command line set something of is what versions.toml says all the same."""
+    try:
+        pinned = resolve(selection.pins, variant.name, allow_broken=True)
+    except BadInput:
+        return False
+    # What the rules say of a change leaves out accepts that it makes needless.
+    return msgspec.structs.replace(variant, findings=()) == msgspec.structs.replace(pinned, findings=())
 
 
 def _lock(selection: Selection, variant: Variant, arch: Arch) -> LockFile | None:
@@ -76,7 +117,7 @@ def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSourc
     if own:
         write_rendered(root, [meant])
     else:
-        _require_current(selection.root, variant.name, text)
+        require_rendered(root, [meant], all_of_them=False)
     document = msgspec.json.decode(_facts_file(Path(facts)).read_bytes()) if facts else image_document(meant)
     commits = {source.name: source.commit for source in local}
     for source in document["sources"]:
@@ -85,16 +126,6 @@ def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSourc
             source |= {"commit": commits[source["name"]], "local": True}
     folder = _facts_folder(selection.root, variant.name, document) if own else Path(facts) if facts else None
     return Rendered(file=dockerfile_path(root, variant.name), text=text, image=document, facts=folder)
-
-
-def _require_current(root: Path, name: str, text: str) -> None:
-    path = dockerfile_path(root, name)
-    if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        raise CheckFailed(
-            f"{path.relative_to(root)} is not what versions.toml and dockerfiles/templates give now",
-            wanted="a rendered file that is up to date",
-            do=f"invoke render --variant {name}",
-        )
 
 
 def _facts_folder(root: Path, name: str, document: Mapping[str, object]) -> Path:

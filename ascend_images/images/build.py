@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from ascend_images.images import bake
 from ascend_images.images.builder import Builder, find_builder
 from ascend_images.images.cost import GB, cost_of, require_architectures, require_room
 from ascend_images.images.engine import Engine, Run, require_engine, run_command
-from ascend_images.images.gate import check_plans, load_lock
+from ascend_images.images.gate import check_plans, load_lock, refusal
 from ascend_images.images.network import secret_files
 from ascend_images.images.plan import BUILD_FOLDER, BuildPlan, target_of, with_shared_packages
 from ascend_images.images.progress import SHOWN_LINES, FailedStep
@@ -28,6 +27,7 @@ from ascend_images.images.show import view_on
 from ascend_images.images.sources import stage_source
 from ascend_images.images.stages import stage_names
 from ascend_images.pins.lockfile import LockFile
+from ascend_images.scratch import private_folder
 
 #: Raised when a reader of an older summary would misread a newer one.
 SUMMARY_SCHEMA = 1
@@ -56,6 +56,8 @@ class Outcome:
     built: list[Record] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
     interrupted: bool = False
+    stopped: tuple[str, ...] = ()
+    """Names of the plans that were being built when somebody interrupted."""
 
     @property
     def skipped(self) -> list[BuildPlan]:
@@ -75,6 +77,12 @@ class Outcome:
         }
 
 
+def require_jobs(jobs: int) -> None:
+    """Raise BadInput for a number of builds at a time that is below none."""
+    if jobs < 0:
+        raise BadInput(f"--jobs {jobs}", wanted="how many images are built at a time: 1 or more")
+
+
 def build(
     plans: Sequence[BuildPlan],
     *,
@@ -82,15 +90,16 @@ def build(
     stream: TextIO | None = None,
     stages: Callable[[str], Iterable[str]] = stage_names,
     run: Run = run_command,
+    told: Callable[[str], None] | None = None,
 ) -> tuple[Record, ...]:
     """Build all plans, `jobs` at a time (0: as many as the engine's memory is good for), and return their records.
 
     Progress and results go to `stream`, standard error by default. Raises BadInput for plans that must not be built and
     for emulation nobody asked for, MissingTool for an engine, an emulator or room that is not there, BuildFailed, after
-    all have ended, if one failed; Interrupted when somebody interrupts. `build/summary.json` says what became of each.
+    all have ended, if one failed; Interrupted when somebody interrupts. `build/summary.json` says what became of each;
+    once builds were begun, `told` is given its text.
     """
-    if jobs < 0:
-        raise BadInput(f"--jobs {jobs}", wanted="how many images are built at a time: 1 or more")
+    require_jobs(jobs)
     if not plans:
         return ()
     out = stream or sys.stderr
@@ -103,14 +112,24 @@ def build(
     require_architectures(shared, builder)
     at_once = jobs if jobs > 0 else default_jobs(engine, len(shared))
     costs = cost_of(shared, locks, engine=engine, builder=builder, at_once=min(at_once, len(shared)), run=run)
-    _say(out, str(costs), *dict.fromkeys(note for plan in shared for note in plan.network.notes))
+    _say(out, str(costs), *dict.fromkeys(note for plan in shared for note in plan.notes))
     require_room(costs, engine)
     _stage(shared)
-    outcome = _Build(shared, locks, engine, builder, run).run(at_once, out)
+    outcome = _Build(shared, locks, engine, builder, run).run(at_once, out, told)
     _say(out, *_report(outcome))
     if outcome.failed:
         raise _build_failed(outcome)
     return tuple(outcome.built)
+
+
+def reasons_against(
+    plans: Sequence[BuildPlan], *, stages: Callable[[str], Iterable[str]] = stage_names
+) -> tuple[str, ...]:
+    """Return what there is to be told of plans before they are built, why they would be refused last."""
+    shared = with_shared_packages(plans)
+    error = refusal(shared, stages=stages)
+    notes = tuple(dict.fromkeys(note for plan in shared for note in plan.notes))
+    return (*notes, f"warning: this would not be built:\n{error}") if error else notes
 
 
 def default_jobs(engine: Engine, images: int) -> int:
@@ -137,21 +156,24 @@ class _Build:
         self._metadata: dict[str, Path] = {}
         self.outcome = Outcome(tuple(plans))
 
-    def run(self, at_once: int, stream: TextIO) -> Outcome:
-        """Run all builds; the summary is written whatever happens. Raises Interrupted."""
+    def run(self, at_once: int, stream: TextIO, told: Callable[[str], None] | None) -> Outcome:
+        """Run all builds; the summary is written, and `told`, whatever happens. Raises Interrupted."""
         root = self.outcome.plans[0].root
         # Of an earlier call: whoever finds a summary finds the one of the last call that got as far as here.
         summary_path(root).unlink(missing_ok=True)
         try:
             with self._jobs() as jobs, view_on(stream, list(self._plans)) as view:
                 run_jobs(jobs, at_once=at_once, view=view, on_end=self._ended)
-        except Interrupted:
+        except Interrupted as interrupt:
             self.outcome.interrupted = True
+            self.outcome.stopped = interrupt.names
             _say(stream, *_report(self.outcome))
             raise
         finally:
             content = msgspec.json.format(msgspec.json.encode(self.outcome.as_data()), indent=2)
             write_atomic(summary_path(root), content + b"\n")
+            if told is not None:
+                told(content.decode())
         return self.outcome
 
     @contextmanager
@@ -161,7 +183,7 @@ class _Build:
         The metadata files lie there too: in a new folder there is none of an earlier build.
         """
         with ExitStack() as stack:
-            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ascend-images-")))
+            work = stack.enter_context(private_folder())
             jobs = []
             for plan in self._plans.values():
                 secrets = stack.enter_context(secret_files(plan.network.secrets()))
@@ -231,7 +253,7 @@ def _report(outcome: Outcome) -> list[str]:
         size = f", {record.bytes / 10**6:.0f} MB" if record.bytes is not None else ""
         lines.append(f"built {record.variant} {record.arch.value} in {record.seconds:.1f} s{size}")
         lines += [f"  image:   {record.image}", f"  digest:  {record.digest}"]
-    lines += [f"skipped {plan.name}" for plan in outcome.skipped]
+    lines += [f"{'interrupted' if plan.name in outcome.stopped else 'skipped'} {plan.name}" for plan in outcome.skipped]
     root = outcome.plans[0].root
     return [*lines, f"summary: {_below(summary_path(root), root)}"]
 

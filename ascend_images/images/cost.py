@@ -6,9 +6,12 @@ base image, if the engine has not got it yet. What several images of one call sh
 from an earlier build of the same lock not at all.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images.builder import Builder
@@ -65,6 +68,7 @@ _BASE = 16_000  # a CANN base image with operators for one chip, compressed and 
 _STEP_MEMORY = 2 * GB
 _COMPILER_MEMORY = 2 * GB  # for each job of a C++ compiler
 _JOBS = "MAX_JOBS"
+_FEW_DIGITS = re.compile(r"[0-9]{1,4}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,17 +215,23 @@ def _parts(plan: BuildPlan, lock: LockFile) -> dict[tuple[object, ...], int]:
 
 def _packages_size(plan: BuildPlan, lock: LockFile) -> int:
     """Return the size of the locked set: of the wheels that a context brings, else as such packages are known."""
-    folder = Path(plan.contexts.get("wheels", ""))
-    brought = {}
-    if "wheels" in plan.contexts:
-        for wheel in folder.rglob("*.whl"):
-            name, version = wheel.name.split("-")[:2]
-            brought[name.lower().replace("_", "-").replace(".", "-"), version] = wheel.stat().st_size
+    folder = plan.contexts.get("wheels", "")
+    brought = _wheel_sizes(Path(folder)) if folder and "://" not in folder else {}
     size = 0.0
     for package in lock.packages:
         wheel_size = brought.get((package.name, package.version))
         size += _BIG.get(package.name, _OTHER) * MB if wheel_size is None else wheel_size * _WHEEL
     return int(size)
+
+
+def _wheel_sizes(folder: Path) -> dict[tuple[str, str], int]:
+    """Return the size of each wheel in a folder by name and version; what is no wheel counts nothing."""
+    sizes = {}
+    for path in folder.rglob("*.whl"):
+        name, version, *rest = [*path.name.split("-"), ""][:3]
+        if rest and rest[0] and path.is_file():
+            sizes[str(canonicalize_name(name)), version] = path.stat().st_size
+    return sizes
 
 
 def _source_size(source: Checkout, context: str) -> int:
@@ -264,7 +274,7 @@ def _built_before(plan: BuildPlan, lock: LockFile, run: Run) -> bool:
 
 def _memory(plan: BuildPlan) -> int:
     jobs = [
-        int(source.env[_JOBS]) if source.env.get(_JOBS, "").isdecimal() else 1
+        int(source.env[_JOBS]) if _FEW_DIGITS.fullmatch(source.env.get(_JOBS, "")) else 1
         for source in plan.variant.sources
         if source.compiles
     ]

@@ -80,10 +80,19 @@ def run_command(command: Sequence[str]) -> Answer:
     """Run `command` and return what it gave; raises MissingTool if it is not there or does not come back."""
     try:
         done = subprocess.run(
-            list(command), capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_SECONDS, check=False
+            list(command),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
         )
     except FileNotFoundError:
         raise MissingTool(f"no {command[0]} command on PATH", wanted=WANTED, do=START) from None
+    except OSError as error:
+        raise MissingTool(
+            f"the {command[0]} command does not start: {error.strerror}", wanted=WANTED, do=START
+        ) from None
     except subprocess.TimeoutExpired:
         raise MissingTool(
             f"`{' '.join(command[:2])}` did not come back within {_TIMEOUT_SECONDS} s",
@@ -100,7 +109,7 @@ def docker_command(context: str = "") -> list[str]:
 
 def dotted_version(text: str) -> tuple[int, ...] | None:
     """Return the numbers a version begins with (`v0.13.1+ds1` gives 0, 13, 1), or None when there are none."""
-    match = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())
+    match = re.match(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)", text.strip())
     return tuple(int(part) for part in match[1].split(".")) if match else None
 
 
@@ -114,7 +123,7 @@ def find_engine(*, context: str = "", run: Run = run_command) -> Engine:
     info = _json_object(answer.out)
     if not info.get("ServerVersion"):
         raise _no_engine(answer, info)
-    client = info.get("ClientInfo") or {}
+    client = _table(info.get("ClientInfo"))
     endpoint = run([*docker, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"])
     return Engine(
         version=str(info["ServerVersion"]),
@@ -125,8 +134,8 @@ def find_engine(*, context: str = "", run: Run = run_command) -> Engine:
         context=context or str(client.get("Context") or "default"),
         endpoint=endpoint.out.strip() if endpoint.code == 0 else "",
         arch=_arch(str(info.get("Architecture", ""))),
-        cpus=int(info.get("NCPU") or 0),
-        memory=int(info.get("MemTotal") or 0),
+        cpus=_number(info.get("NCPU")),
+        memory=_number(info.get("MemTotal")),
     )
 
 
@@ -169,14 +178,25 @@ def data_folders(root: Path) -> list[Path]:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except ValueError:
+        return _table(json.loads(text))
+    except (ValueError, RecursionError):
         return {}
+
+
+def _table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
 def _no_engine(answer: Answer, info: Mapping[str, Any]) -> MissingTool:
-    said = " ".join([*(info.get("ServerErrors") or []), answer.err]).strip().splitlines()
+    said = " ".join([*map(str, _list(info.get("ServerErrors"))), answer.err]).strip().splitlines()
     last = said[-1].strip() if said else f"exit code {answer.code}, no output"
     if "permission denied" in last.lower():
         return MissingTool(
@@ -192,7 +212,7 @@ def _no_engine(answer: Answer, info: Mapping[str, Any]) -> MissingTool:
 
 
 def _buildx_version(client: Mapping[str, Any]) -> str:
-    for plugin in client.get("Plugins") or []:
+    for plugin in map(_table, _list(client.get("Plugins"))):
         if plugin.get("Name") == "buildx" and not plugin.get("Err"):
             return str(plugin.get("Version", ""))
     return ""
@@ -200,8 +220,8 @@ def _buildx_version(client: Mapping[str, Any]) -> str:
 
 def _store(info: Mapping[str, Any]) -> ImageStore:
     """Return the kind of store; the engine says `driver-type` in `docker info` for a containerd snapshotter only."""
-    pairs = info.get("DriverStatus") or []
-    snapshotter = any(pair[0] == "driver-type" and "containerd.snapshotter" in pair[1] for pair in pairs)
+    pairs = [pair for pair in _list(info.get("DriverStatus")) if isinstance(pair, list) and len(pair) == 2]
+    snapshotter = any(key == "driver-type" and "containerd.snapshotter" in str(value) for key, value in pairs)
     return ImageStore.CONTAINERD if snapshotter else ImageStore.GRAPH_DRIVER
 
 

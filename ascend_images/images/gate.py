@@ -10,19 +10,24 @@ _NAMED = 3  # gaps of a lock that a message names; the lock file names all
 
 
 def check_plans(plans: Sequence[BuildPlan], *, stages: Callable[[str], Iterable[str]]) -> None:
-    """Raise BadInput, saying all that is wrong with all plans, unless each may be built.
+    """Raise what `refusal` returns, if it returns anything."""
+    error = refusal(plans, stages=stages)
+    if error is not None:
+        raise error
+
+
+def refusal(plans: Sequence[BuildPlan], *, stages: Callable[[str], Iterable[str]]) -> BadInput | None:
+    """Return an error that says all that is wrong with all plans, None where each may be built.
 
     `stages` gives the names of a Dockerfile's stages.
     """
-    problems = [problem for plan in plans for problem in (*_context_problems(plan, stages), *_lock_problems(plan))]
-    _check_same_name(plans)
-    if not problems:
-        return
-    if len(problems) == 1:
-        raise problems[0]
+    problems = _same_names(plans)
+    problems += [problem for plan in plans for problem in (*_context_problems(plan, stages), *_lock_problems(plan))]
+    if len(problems) <= 1:
+        return problems[0] if problems else None
     # One cause (a lock that is missing for both architectures) is one way out.
     ways = dict.fromkeys(problem.do for problem in problems if problem.do)
-    raise BadInput(
+    return BadInput(
         "\n".join(f"- {problem.found}" for problem in problems),
         wanted="; ".join(dict.fromkeys(problem.wanted for problem in problems if problem.wanted)),
         do="\n          ".join(ways),
@@ -34,12 +39,15 @@ def load_lock(plan: BuildPlan) -> LockFile:
     return LockFile.load(plan.lock)
 
 
-def _check_same_name(plans: Sequence[BuildPlan]) -> None:
-    images: dict[str, str] = {}
+def _same_names(plans: Sequence[BuildPlan]) -> list[BadInput]:
+    names: dict[str, list[str]] = {}
     for plan in plans:
-        other = images.setdefault(plan.image, plan.name)
-        if other != plan.name or sum(one.name == plan.name for one in plans) > 1:
-            raise BadInput(f"{other} and {plan.name} would both be {plan.image}", wanted="each image once in one call")
+        names.setdefault(plan.image, []).append(plan.name)
+    return [
+        BadInput(f"{' and '.join(builds)} would both be {image}", wanted="each image once in one call")
+        for image, builds in names.items()
+        if len(builds) > 1
+    ]
 
 
 def _context_problems(plan: BuildPlan, stages: Callable[[str], Iterable[str]]) -> list[BadInput]:
@@ -56,7 +64,7 @@ def _context_problems(plan: BuildPlan, stages: Callable[[str], Iterable[str]]) -
 
 
 def _lock_problems(plan: BuildPlan) -> list[BadInput]:
-    make = f"invoke lock --variant {plan.variant.name}"
+    make = f"invoke lock --variant {plan.variant.name}{_of_base(plan)}"
     if not plan.lock.is_file():
         return [BadInput(f"{plan.name} has no lock: {_shown(plan)} is not there", wanted="a lock file", do=make)]
     try:
@@ -106,6 +114,15 @@ def _checksum_problems(plan: BuildPlan, unlocked: str) -> list[BadInput]:
             do=f'write it to [cann."{plan.variant.cann}".run] in versions.toml; or {unlocked}',
         )
     ]
+
+
+def _of_base(plan: BuildPlan) -> str:
+    """Return what `invoke lock`, which takes no base image, is told instead of a base of other pins."""
+    if not plan.choices.other_base:
+        return ""
+    variant = plan.pinned
+    release = f"base_cann={variant.base_cann}" if variant.overlay else f"cann={variant.cann}"
+    return f" --set {release} --set os={variant.os} --set python={variant.python}"
 
 
 def _shown(plan: BuildPlan) -> str:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ascend_images.errors import AscendImagesError, MissingTool
+from ascend_images.errors import AscendImagesError, BadInput, MissingTool
+from ascend_images.files import read_regular
 from ascend_images.images.dockerfile import Heredoc, Instruction, instructions
 
 # Each part is checked alone, so what it sources cannot be followed.
@@ -65,6 +66,8 @@ def python_faults(path: str, found: Sequence[Part]) -> list[Fault]:
         except SyntaxError as error:
             line = part.line + (error.lineno or 1) - 1
             faults.append(Fault(path=path, line=line, what=part.what, message=str(error.msg)))
+        except (ValueError, RecursionError, MemoryError) as error:  # a NUL, brackets without end
+            faults.append(Fault(path=path, line=part.line, what=part.what, message=str(error) or "nested too deeply"))
     return faults
 
 
@@ -94,7 +97,12 @@ def main(paths: Sequence[str]) -> int:
 
 
 def _faults(path: str) -> list[Fault]:
-    found = parts(Path(path).read_text(encoding="utf-8"))
+    try:
+        found = parts(read_regular(Path(path)).decode())
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}", wanted="a Dockerfile") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: byte {error.start} is not UTF-8", wanted="a Dockerfile in UTF-8") from None
     return shell_faults(path, found) + python_faults(path, found)
 
 

@@ -3,18 +3,19 @@
 import os
 import re
 import shlex
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from ascend_images.errors import BadInput, unknown
+from ascend_images.files import read_regular
+from ascend_images.pins.addresses import is_https, masked, parts_of
 from ascend_images.pins.model import Mirror
 from ascend_images.pins.tls import environment_faults
 from ascend_images.pins.variant import Variant
+from ascend_images.scratch import private_folder
 
 #: Ids of the two optional secrets that each networked RUN of a rendered file mounts.
 NETWORK_SECRET = "network"  # noqa: S105
@@ -116,7 +117,7 @@ def read_ca(path: Path) -> bytes:
     """Return the certificates in a PEM file; raises BadInput when there are none, or more than certificates."""
     wanted = "a file of certificates in PEM (-----BEGIN CERTIFICATE-----)"
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise BadInput(f"the CA bundle {path} cannot be read: {error.strerror}", wanted=wanted) from None
     if b"PRIVATE KEY-----" in content:
@@ -134,8 +135,7 @@ def read_ca(path: Path) -> bytes:
 @contextmanager
 def secret_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
     """Yield a file for each secret in a private folder (mode 0700, files 0600) that is removed whatever happens."""
-    folder = Path(tempfile.mkdtemp(prefix="ascend-images-"))
-    try:
+    with private_folder() as folder:
         paths = {}
         for name, content in contents.items():
             paths[name] = folder / name
@@ -143,8 +143,6 @@ def secret_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, Path]]:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
         yield paths
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _index_settings(variant: Variant, chosen: Mirror, name: str) -> dict[str, str]:
@@ -184,11 +182,16 @@ def _proxy_settings(environment: Mapping[str, str]) -> tuple[dict[str, str], tup
     notes = []
     for name in _PROXIES:
         value = environment.get(name) or environment.get(name.lower()) or ""
-        host = urlsplit(value if "//" in value else f"//{value}").hostname or ""
-        if name != "NO_PROXY" and _LOOPBACK.fullmatch(host):
-            notes.append(
-                f"{name} is {_without_password(value)}: build steps go without, having a loopback of their own"
+        address = parts_of(value if "//" in value else f"//{value}") if name != "NO_PROXY" else None
+        if name != "NO_PROXY" and value and (address is None or not address.hostname):
+            raise BadInput(
+                f"{name} is {masked(value)}",
+                wanted="the address of a proxy: http://proxy.example:3128",
+                do=f"unset {name}, or set it right",
             )
+        host = (address.hostname or "") if address else ""
+        if name != "NO_PROXY" and _LOOPBACK.fullmatch(host):
+            notes.append(f"{name} is {masked(value)}: build steps go without, having a loopback of their own")
         elif value:
             settings[name] = settings[name.lower()] = value
     return settings, tuple(notes)
@@ -200,24 +203,21 @@ def _git_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _https(address: str, key: str) -> str:
-    if urlsplit(address).scheme != "https" or not urlsplit(address).hostname:
+    if not is_https(address):
         raise BadInput(
-            f"{key} is {_without_password(address)}",
+            f"{key} is {masked(address)}",
             wanted="an https address: TLS stays on, with your company's CA if need be",
             do="write https:// there, and name the CA: --ca-bundle corp.pem",
         )
     return address
 
 
-def _without_password(address: str) -> str:
-    return re.sub(r"//[^/@]*@", "//***@", address)
-
-
 def _passwords(values: Iterable[str]) -> tuple[str, ...]:
     """Return the passwords in addresses, as they are written there and as programs print them."""
     found: set[str] = set()
     for address in re.findall(r"[a-z][a-z0-9+.-]*://\S+", " ".join(values)):
-        password = urlsplit(address).password
+        parts = parts_of(address)
+        password = parts.password if parts else None
         if password:
             found |= {password, unquote(password)}
     return tuple(sorted(found))

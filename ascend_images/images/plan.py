@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import zipfile
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ascend_images.errors import BadInput
 from ascend_images.images import bake
 from ascend_images.images.network import DIRECT, Network
+from ascend_images.images.publish import SANDBOX, image_name
 from ascend_images.images.sources import LocalSource, staged_path
 from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.platform import Arch
-from ascend_images.pins.tags import BaseTag, ImageRef, arch_tag
+from ascend_images.pins.tags import BaseTag, ImageRef
 from ascend_images.pins.variant import Variant
 
 #: Where builds leave their files, below the repository's root; git ignores it.
@@ -24,6 +27,7 @@ BUILD_FOLDER = "build"
 #: Labels that say how an image was built; what is in it is said by the rendered file's own.
 LABEL_UNLOCKED = "io.ascend-images.unlocked"
 LABEL_SOURCE = "io.ascend-images.source."
+LABEL_SANDBOX = "io.ascend-images.sandbox"
 
 _IMAGE_CONTEXT = "docker-image://"
 _EPOCH = re.compile(r"[0-9]{1,11}")
@@ -49,14 +53,16 @@ class Rendered:
 class Choices:
     """What was chosen on the command line for all images of one call.
 
-    `builder` names a buildx builder, empty for the engine's own; `epoch` becomes SOURCE_DATE_EPOCH, in seconds;
-    `arch_typed` says that the architecture was typed, so that emulating it is meant.
+    `builder` names a buildx builder, empty for the engine's own; `base_image` is another place of the pinned base,
+    `other_base` a base of other pins, for which the variant was resolved; `epoch` becomes SOURCE_DATE_EPOCH, in
+    seconds; `arch_typed` says that the architecture was typed, so that emulating it is meant.
     """
 
     push: bool = False
     builder: str = ""
     unlocked: bool = False
     base_image: str = ""
+    other_base: str = ""
     wheels: Path | None = None
     epoch: int = _FALLBACK_EPOCH
     arch_typed: bool = False
@@ -68,7 +74,7 @@ class BuildPlan:
 
     `variant` is what the image says of itself, the commits of local checkouts included; `pinned` the same without
     those, which is what locks are made for. `root` is the repository, the build's context. `contexts` hold folders or
-    `docker-image://…` by the stage they replace.
+    `docker-image://…` by the stage they replace. `suffix` stands behind the tag where that alone would be wrong.
     """
 
     variant: Variant
@@ -80,6 +86,7 @@ class BuildPlan:
     contexts: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[LocalSource, ...] = ()
     network: Network = DIRECT
+    suffix: str = ""
 
     @property
     def name(self) -> str:
@@ -92,9 +99,14 @@ class BuildPlan:
         return bake.target_name(self.variant.name, self.arch)
 
     @property
+    def tag(self) -> str:
+        """The image's tag for all architectures."""
+        return f"{self.variant.tag}{self.suffix}"
+
+    @property
     def image(self) -> str:
         """The image's full name, the tag of its architecture included."""
-        return f"{self.variant.repository}:{arch_tag(self.variant.tag, self.arch)}"
+        return image_name(self.variant, self.suffix, self.arch)
 
     @property
     def lock(self) -> Path:
@@ -129,7 +141,14 @@ class BuildPlan:
         labels = {f"{LABEL_SOURCE}{source.name.lower()}": source.description for source in self.sources}
         if self.choices.unlocked:
             labels[LABEL_UNLOCKED] = "true"
+        if self.suffix == SANDBOX:
+            labels[LABEL_SANDBOX] = "true"
         return labels
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever builds ought to be told of it."""
+        return (*self.network.notes, *_base_notes(self.variant, self.choices.base_image))
 
 
 def make_plan(
@@ -142,6 +161,7 @@ def make_plan(
     contexts: Mapping[str, str] | None = None,
     sources: Sequence[LocalSource] = (),
     network: Network = DIRECT,
+    suffix: str = "",
 ) -> BuildPlan:
     """Return the plan; raises BadInput for an architecture the variant is not built for and choices that clash.
 
@@ -175,6 +195,7 @@ def make_plan(
         contexts=chosen,
         sources=tuple(sources),
         network=network,
+        suffix=suffix,
     )
 
 
@@ -251,8 +272,9 @@ def source_date_epoch(root: Path, environment: Mapping[str, str]) -> int:
         return int(given)
     command = ["git", "-C", str(root), "log", "-1", "--format=%ct", "--", "versions.toml", "locks"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    except FileNotFoundError:
+        said = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
+        answer = said.stdout.strip()
+    except OSError:
         answer = ""
     return int(answer) if _EPOCH.fullmatch(answer) else _FALLBACK_EPOCH
 
@@ -293,12 +315,41 @@ def _base_image(variant: Variant, text: str) -> ImageRef:
     return reference
 
 
+def _base_notes(variant: Variant, text: str) -> tuple[str, ...]:
+    """Return what is to be said of a base image whose tag is somebody's own."""
+    if not text:
+        return ()
+    try:
+        BaseTag.parse(ImageRef.parse(text).tag or "")
+    except BadInput:
+        pinned = f"CANN {variant.base_cann}, {variant.chip.cann_tag}, {variant.os} and Python {variant.python}"
+        unsaid = f"--base-image {text}: its name does not say which CANN, chip, OS and Python it holds"
+        return (f"{unsaid}; {pinned} are taken for granted, and the image's own check will tell",)
+    return ()
+
+
 def _wheels(folder: Path) -> Path:
     if not folder.is_dir():
         raise BadInput(f"--wheels {folder}: no such folder", wanted="a folder of wheels")
-    if not any(folder.glob("*.whl")):
+    wheels = sorted(folder.glob("*.whl"))
+    if not wheels:
         raise BadInput(f"--wheels {folder}: no wheel in it", wanted="a folder of .whl files")
+    for path in wheels:
+        fault = _wheel_fault(path)
+        if fault:
+            raise BadInput(f"--wheels {folder}: {path.name} {fault}", wanted="a folder of .whl files")
     return folder.resolve()
+
+
+def _wheel_fault(path: Path) -> str:
+    """Return why a file of that name is no wheel, or nothing."""
+    if not path.is_file():
+        return "is no file"
+    try:
+        parse_wheel_filename(path.name)
+    except InvalidWheelFilename:
+        return "has no wheel's name: NAME-VERSION-PYTHON-ABI-PLATFORM.whl"
+    return "" if zipfile.is_zipfile(path) else "is no zip archive, as wheels are"
 
 
 def _shares_packages(plan: BuildPlan) -> bool:

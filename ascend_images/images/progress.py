@@ -46,7 +46,8 @@ class FailedStep:
         inside = f", {self.inside}" if self.inside else ""
         where = f" (line {self.line} of it{inside})" if self.line is not None else ""
         lines = [f"step:    {self.step}{where}" if self.step else "before any step ran"]
-        if self.command:
+        # A step that ends itself with a reason has no failing line: the instruction stands above already.
+        if self.command and not self.step.endswith(self.command):
             lines.append(f"command: {self.command}")
         if self.error:
             lines.append(f"error:   {self.error}")

@@ -62,7 +62,7 @@ def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) ->
         variant=plan.variant.name,
         arch=plan.arch,
         image=plan.image,
-        tag=plan.variant.tag,
+        tag=plan.tag,
         pushed=plan.choices.push,
         digest=made.digest,
         manifest=made.manifest,

@@ -14,7 +14,8 @@ from ascend_images.pins.variant import Variant
 
 #: Where rendered files lie, below the repository's root.
 RENDERED = Path("dockerfiles") / "rendered"
-_SUFFIXES = (".Dockerfile", ".image.json")
+#: The files of each variant, by the end of their name.
+SUFFIXES = (".Dockerfile", ".image.json")
 _SNIPPET = 12  # lines of difference shown for each file
 
 
@@ -76,12 +77,14 @@ def check_rendered(root: Path, variants: Iterable[Variant], *, all_of_them: bool
 
 def require_rendered(root: Path, variants: Iterable[Variant], *, all_of_them: bool = True) -> None:
     """Raise CheckFailed, listing what `check_rendered` finds with the commands that mend it, if it finds anything."""
-    stale = check_rendered(root, variants, all_of_them=all_of_them)
+    chosen = tuple(variants)
+    stale = check_rendered(root, chosen, all_of_them=all_of_them)
     if stale:
+        only = "" if all_of_them else "".join(f" --variant {variant.name}" for variant in chosen)
         raise CheckFailed(
             "\n".join(str(one) for one in stale),
             wanted="rendered files that are what versions.toml and dockerfiles/templates give",
-            do="invoke render",
+            do=f"invoke render{only}",
         )
 
 
@@ -113,7 +116,7 @@ def _found(root: Path) -> dict[str, str]:
     folder = root / RENDERED
     if not folder.is_dir():
         return {}
-    paths = sorted(path for path in folder.iterdir() if path.name.endswith(_SUFFIXES))
+    paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
     return {path.name: path.read_bytes().decode(errors="replace") for path in paths}
 
 

@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import threading
@@ -20,15 +21,16 @@ from ascend_images.images.progress import BuildState, FailedStep, Line
 GRACE_SECONDS = 20.0
 _TICK_SECONDS = 0.25
 _READ_BYTES = 1 << 16
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The builds were ended because of a signal; `signum` is its number."""
+    """The builds were ended because of a signal; `signum` is its number, `names` are the jobs that were under way."""
 
-    def __init__(self, signum: int) -> None:
+    def __init__(self, signum: int, names: tuple[str, ...] = ()) -> None:
         super().__init__(signum)
         self.signum = signum
+        self.names = names
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,15 @@ class View(Protocol):
     def ended(self, name: str, ok: bool, seconds: float) -> None:
         """A job ended, and whether all is well with it."""
 
+    def interrupted(self, name: str, seconds: float) -> None:
+        """A job was ended, or ended, after somebody had interrupted."""
+
 
 def run_jobs(jobs: Sequence[Job], *, at_once: int, view: View, on_end: Callable[[Ended], bool]) -> None:
     """Run all jobs, at most `at_once` at a time; one that fails does not stop the others.
 
-    `on_end` is called with each as it ends, from this thread, and says whether all is well with it. A SIGINT or
-    SIGTERM ends the running jobs (SIGINT to their whole process groups; SIGKILL after a grace period or a second
+    `on_end` is called with each as it ends, from this thread, and says whether all is well with it. SIGINT, SIGTERM or
+    SIGHUP ends the running jobs (SIGINT to their whole process groups; SIGKILL after a grace period or a second
     signal), starts no other, calls `on_end` for none of them, and raises Interrupted once they are gone.
     """
     with _Runner(view, on_end) as runner, _signals_to(runner.interrupt):
@@ -116,6 +121,7 @@ class _Runner:
         self._signal = 0
         self._signals = 0
         self._deadline = 0.0
+        self._stopped: list[str] = []
 
     def __enter__(self) -> Self:
         self._selector.register(self._wake_read, selectors.EVENT_READ)
@@ -150,14 +156,14 @@ class _Runner:
                 self._pass_on(first=passed_on == 0)
                 passed_on = self._signals
         if self._signal:
-            raise Interrupted(self._signal)
+            raise Interrupted(self._signal, tuple(self._stopped))
 
     def _start(self, job: Job) -> None:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         log = job.log.open("w", encoding="utf-8", buffering=1)
         try:
             process = subprocess.Popen(
-                job.command,
+                _with_its_parent(job.command),
                 cwd=job.cwd,
                 env=dict(job.environment),
                 stdin=subprocess.DEVNULL,
@@ -206,7 +212,8 @@ class _Runner:
         self._tell(running, running.state.end())
         self._close(running)
         if self._signal:
-            self._view.ended(running.job.name, False, seconds)
+            self._stopped.append(running.job.name)
+            self._view.interrupted(running.job.name, seconds)
             return
         failure = running.state.failed_step() if code else None
         well = self._on_end(Ended(running.job, code, seconds, failure))
@@ -225,9 +232,20 @@ class _Runner:
             running.signal(signal.SIGINT if first else signal.SIGKILL)
 
 
+def _with_its_parent(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command that is ended (SIGTERM) when this process is killed, where util-linux can have it so."""
+    setpriv = shutil.which("setpriv")
+    if setpriv is None or shutil.which(command[0]) is None:
+        return tuple(command)
+    return (setpriv, "--pdeathsig", "TERM", "--", *command)
+
+
 @contextmanager
 def _signals_to(handler: Callable[[int], None]) -> Iterator[None]:
-    """Have SIGINT and SIGTERM call `handler` meanwhile; only the main thread may do that, another leaves them alone."""
+    """Have SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP call `handler` meanwhile.
+
+    Only the main thread may do that; another one leaves them alone.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -235,7 +253,9 @@ def _signals_to(handler: Callable[[int], None]) -> Iterator[None]:
     def handle(signum: int, _: FrameType | None) -> None:
         handler(signum)
 
-    before = {signum: signal.signal(signum, handle) for signum in _SIGNALS}
+    hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    caught = [signum for signum in _SIGNALS if signum is not signal.SIGHUP or not hangup_ignored]
+    before = {signum: signal.signal(signum, handle) for signum in caught}
     try:
         yield
     finally:

@@ -54,6 +54,10 @@ class PlainView:
         """Say how a build ended."""
         self._say(name, f"{'built' if ok else 'FAILED'} after {seconds:.1f} s")
 
+    def interrupted(self, name: str, seconds: float) -> None:
+        """Say that a build was interrupted."""
+        self._say(name, f"interrupted after {seconds:.1f} s")
+
     def _say(self, name: str, text: str) -> None:
         print(f"{name}: {text}", file=self._stream, flush=True)
 
@@ -86,7 +90,13 @@ class _Row:
     now: str = ""
 
 
-_STYLES: Mapping[str, str] = {"waiting": "dim", "building": "cyan", "built": "green", "FAILED": "bold red"}
+_STYLES: Mapping[str, str] = {
+    "waiting": "dim",
+    "building": "cyan",
+    "built": "green",
+    "FAILED": "bold red",
+    "interrupted": "yellow",
+}
 
 
 class _LiveView:
@@ -116,8 +126,14 @@ class _LiveView:
         self._draw(now=False)
 
     def ended(self, name: str, ok: bool, seconds: float) -> None:
+        self._set_end(name, "built" if ok else "FAILED", seconds)
+
+    def interrupted(self, name: str, seconds: float) -> None:
+        self._set_end(name, "interrupted", seconds)
+
+    def _set_end(self, name: str, status: str, seconds: float) -> None:
         row = self._rows[name]
-        row.status, row.seconds, row.now = ("built" if ok else "FAILED"), seconds, ""
+        row.status, row.seconds, row.now = status, seconds, ""
         self._draw(now=True)
 
     def _draw(self, *, now: bool) -> None:

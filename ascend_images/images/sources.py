@@ -2,19 +2,21 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, MissingTool, unknown
+from ascend_images.files import read_regular
+from ascend_images.pins.addresses import masked
 from ascend_images.pins.variant import Checkout, Variant
+from ascend_images.toml_text import NotTomlError, read_toml
 
 _GIT_SECONDS = 600  # copying the objects of one commit of a large project from a slow disk
 # By these a caller (a git hook, say) points git to another repository than the folder's own.
@@ -141,18 +143,29 @@ def _copy_submodules(source: LocalSource, work: Path) -> None:
     listed = _git(source.folder, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$") or ""
     for path in (line.partition(" ")[2] for line in listed.splitlines()):
         origin = source.folder / path
+        target = work / path
+        if not (_lies_in(origin, source.folder) and _lies_in(target, work)):
+            raise BadInput(
+                f"--source {source.name}={source.folder}: .gitmodules puts a submodule outside of the checkout: {path}",
+                wanted="submodules below the checkout",
+                do=f"git -C {source.folder} config --file .gitmodules --get-regexp path",
+            )
         if not (origin / ".git").exists():
             raise BadInput(
                 f"--source {source.name}={source.folder}: its submodule {path} is empty",
                 wanted="submodules at their commits, as the build would fetch them",
                 do=f"git -C {source.folder} submodule update --init {path}",
             )
-        target = work / path
         target.mkdir(parents=True, exist_ok=True)
         _copy_checkout(source, origin, target, _git(origin, "config", "--get", "remote.origin.url") or "")
     if listed:
         _must(source, work, "submodule", "--quiet", "init")
         _must(source, work, "submodule", "--quiet", "absorbgitdirs")
+
+
+def _lies_in(path: Path, folder: Path) -> bool:
+    """Say whether a path is below a folder, links followed."""
+    return path.resolve() != folder.resolve() and path.resolve().is_relative_to(folder.resolve())
 
 
 def _require_checkout(source: Checkout, top: Path) -> None:
@@ -161,7 +174,14 @@ def _require_checkout(source: Checkout, top: Path) -> None:
         raise BadInput(
             f"--source {source.name}={top}: no such folder", wanted=wanted, do=f"git clone {source.git} {top}"
         )
-    above = _git(top, "rev-parse", "--show-toplevel")
+    shown = _run_git(top, ["rev-parse", "--show-toplevel"])
+    above = shown.stdout.strip("\n") if shown.returncode == 0 else None
+    if above is None and "dubious ownership" in shown.stderr:
+        raise BadInput(
+            f"--source {source.name}={top}: the checkout belongs to another user, so git does not read it",
+            wanted="a checkout of your own, or one that your git trusts",
+            do=f"git config --global --add safe.directory {shlex.quote(str(top))}",
+        )
     if above is None:
         raise BadInput(f"--source {source.name}={top}: not a git checkout", wanted=wanted, do=f"git clone {source.git}")
     if Path(above).resolve() != top:
@@ -192,7 +212,7 @@ def _require_project(source: Checkout, top: Path) -> None:
     if same or (source.commit and _git(top, "cat-file", "-e", f"{source.commit}^{{commit}}") is not None):
         return
     shown = [f"its project is called {declared}"] if declared else []
-    shown += [f"its remote is {_without_password(url)}" for url in remotes]
+    shown += [f"its remote is {masked(url)}" for url in remotes]
     raise BadInput(
         f"--source {source.name}={top}: a checkout of another project ({'; '.join(shown) or 'no remote, no name'})",
         wanted=f"a checkout of {source.git}, or of a fork of it",
@@ -204,7 +224,7 @@ def declared_name(top: Path) -> str:
     """Return the normalised name that a project's pyproject.toml, setup.cfg or setup.py states, without running it."""
     for file in _PROJECT_FILES:
         try:
-            text = (top / file).read_text(encoding="utf-8")
+            text = read_regular(top / file).decode()
         except (OSError, UnicodeDecodeError):
             continue
         name = _name_in(file, text)
@@ -216,8 +236,8 @@ def declared_name(top: Path) -> str:
 def _name_in(file: str, text: str) -> str:
     if file == "pyproject.toml":
         try:
-            return str(tomllib.loads(text).get("project", {}).get("name", ""))
-        except (tomllib.TOMLDecodeError, AttributeError):
+            return str(read_toml(text).get("project", {}).get("name", ""))
+        except (NotTomlError, AttributeError):
             return ""
     pattern = r"(?m)^name\s*=\s*([\w.-]+)\s*$" if file == "setup.cfg" else r"\bname\s*=\s*[\"']([\w.-]+)[\"']"
     match = re.search(pattern, text)
@@ -226,12 +246,8 @@ def _name_in(file: str, text: str) -> str:
 
 def _repository(url: str) -> str:
     """Return the last part of a repository's address: `vllm` for https://github.com/me/vllm.git and me@host:x/vllm."""
-    path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
+    path = url.partition("://")[2].partition("/")[2] if "://" in url else url.rpartition(":")[2]
     return path.rstrip("/").rpartition("/")[2].removesuffix(".git")
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//***@", url)
 
 
 def _must(source: LocalSource, folder: Path, *arguments: str) -> str:
@@ -265,7 +281,19 @@ def _run_git(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProc
     command = ["git", "-C", str(folder), "-c", "protocol.file.allow=always", "-c", "core.quotePath=false", *arguments]
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, errors="surrogateescape", timeout=_GIT_SECONDS, env=environment
+            command,
+            capture_output=True,
+            # Names of files need not be UTF-8.
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=_GIT_SECONDS,
+            env=environment,
         )
     except FileNotFoundError:
         raise MissingTool("no git command on PATH", wanted="git, to read a checkout with", do="install git") from None
+    except subprocess.TimeoutExpired:
+        raise MissingTool(
+            f"git {arguments[0]} in {folder} did not come back within {_GIT_SECONDS} s",
+            wanted="a disk that can be read",
+            do=f"git -C {shlex.quote(str(folder))} status",
+        ) from None

@@ -16,6 +16,7 @@ from ascend_images.images.indexes import uv_project
 from ascend_images.images.stages import STAGE_NAME
 from ascend_images.images.uv_tool import UV_REQUIREMENT
 from ascend_images.pins.cann_layout import INSTALL_ROOT, TOOLKIT_SCRIPT, cann_layout
+from ascend_images.pins.texts import text_faults
 from ascend_images.pins.variant import IMAGE_FOLDER, Checkout, RunFile, Variant
 
 #: Labels of this project; those of the Open Container Initiative come first.
@@ -111,9 +112,10 @@ class View:
 def view_of(variant: Variant, library: Mapping[str, str]) -> View:
     """Return what the template shows; `library` are the scripts that a rendered file carries, by name.
 
-    Raises BadInput for an operating system that has no known package manager, and for names that would be read as
-    something else where they are put: in a stage's name, a path, a shell command.
+    Raises BadInput for an operating system that has no known package manager, and for texts that would be read as
+    something else where they are put: in a stage's name, a path, a shell command, a line of the file.
     """
+    _check_texts(variant)
     _check_name("variant", variant.name, _BUILD_NAME)
     return View(
         name=variant.name,
@@ -140,6 +142,14 @@ def view_of(variant: Variant, library: Mapping[str, str]) -> View:
         labels=tuple(f"{key}={_quoted(value)}" for key, value in labels(variant).items()),
         library=library,
     )
+
+
+def _check_texts(variant: Variant) -> None:
+    """Raise BadInput for a control character in any text: a line break would begin another instruction."""
+    # What reads pins refuses it as well; a variant may be made otherwise.
+    found = [*text_faults(msgspec.to_builtins(variant))]
+    if found:
+        raise BadInput(f"variant {variant.name!r}: " + "; ".join(map(str, found)), wanted="text on one line")
 
 
 def labels(variant: Variant) -> dict[str, str]:
@@ -320,8 +330,6 @@ def _assignments(environment: Mapping[str, str], where: str) -> str:
 
 def _quoted(value: str, *, kernel: bool = False) -> str:
     """Return a value for ENV or LABEL; in ENV `{kernel_arch}` becomes the build argument of that meaning."""
-    if "\n" in value:
-        raise BadInput(f"a value of ENV or LABEL holds a line break: {value[:60]!r}", wanted="one line")
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return '"' + (escaped.replace("{kernel_arch}", "${KERNEL_ARCH}") if kernel else escaped) + '"'
 

@@ -32,6 +32,8 @@ from ascend_images.lock.target import Target
 #: Seconds to wait for a connection and for an answer; a probe that decides whether an index is there waits less.
 _TIMEOUT = (10.0, 60.0)
 _PROBE_TIMEOUT = (4.0, 8.0)
+#: The same for the whole of a probe: a server may send a byte now and then for ever.
+_PROBE_TOTAL = 20.0
 _THREADS = 12
 #: Seconds for which a list of files is taken from the disk; indexes tell their clients the same.
 _LISTING_AGE = 600
@@ -159,7 +161,10 @@ class Catalog:
 
     def probe(self, index: str, name: str) -> None:
         """Ask an index about one package with little patience; raises IndexUnreachableError when it cannot be asked."""
-        self._listing(name, index, timeout=_PROBE_TIMEOUT)
+        try:
+            _within(_PROBE_TOTAL, lambda: self._listing(name, index, timeout=_PROBE_TIMEOUT))
+        except TimeoutError:
+            raise IndexUnreachableError(f"no whole answer within {_PROBE_TOTAL:g} s") from None
 
     def _listing(self, name: str, index: str, timeout: tuple[float, float] = _TIMEOUT) -> _Listed | None:
         key = (index.rstrip("/"), str(canonicalize_name(name)))
@@ -235,6 +240,20 @@ class Catalog:
         except requests.RequestException as error:
             raise IndexUnreachableError(f"{file.filename}: {_cause(error)}") from None
         return digest.hexdigest()
+
+
+def _within(seconds: float, ask: Callable[[], Answer]) -> Answer:
+    """Return what `ask` returns, raise what it raises; TimeoutError where it takes too long, and is left to itself."""
+    answer: concurrent.futures.Future[Answer] = concurrent.futures.Future()
+
+    def fill() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # whatever it is, it is for whoever asked
+            answer.set_exception(error)
+
+    threading.Thread(target=fill, daemon=True).start()
+    return answer.result(seconds)
 
 
 def in_parallel(ask: Callable[[Key], Answer], keys: Iterable[Key]) -> dict[Key, Answer | IndexUnreachableError]:

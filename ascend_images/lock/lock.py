@@ -154,7 +154,12 @@ def _head(folder: Path) -> str:
     """Return the commit that a checkout is at, empty where git cannot say."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=False, timeout=60
+            ["git", "-C", str(folder), "rev-parse", "HEAD"],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

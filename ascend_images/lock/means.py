@@ -5,8 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ascend_images.errors import BadInput, MissingTool
+from ascend_images.images.network import require_tls
 from ascend_images.lock.catalog import Catalog, Packages, default_index
+from ascend_images.lock.host_settings import require_checked_hosts
 from ascend_images.lock.resolver import Resolver, Uv
+from ascend_images.pins.addresses import is_https, masked
 from ascend_images.pins.model import Mirror
 
 
@@ -29,13 +33,41 @@ class Means:
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder in which answers of indexes and git hosts are kept; it may be deleted at any time."""
-    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-images"
+    """Return the folder in which answers of indexes and git hosts are kept; it may be deleted at any time.
+
+    Raises MissingTool where there is none.
+    """
+    given = environment.get("XDG_CACHE_HOME")
+    try:
+        return (Path(given) if given else Path.home() / ".cache") / "ascend-images"
+    except RuntimeError:
+        raise MissingTool(
+            "this user has no home folder: answers of indexes and git hosts can be kept nowhere",
+            wanted="HOME, or a folder for them",
+            do="XDG_CACHE_HOME=DIR invoke lock …",
+        ) from None
+
+
+def _require_https(url: str) -> None:
+    if not is_https(url):
+        raise BadInput(
+            f"{masked(url)} is not an https address",
+            wanted="an https address: TLS stays on, with your company's CA if need be",
+            do="mend the mirror, or UV_DEFAULT_INDEX, UV_INDEX_URL or PIP_INDEX_URL",
+        )
 
 
 def usual_means(mirror: Mirror | None = None, say: Callable[[str], None] = silent) -> Means:
-    """Return the indexes and the uv of this machine, by way of `mirror` where one is chosen."""
+    """Return the indexes and the uv of this machine, by way of `mirror` where one is chosen.
+
+    Raises BadInput where certificates would go unchecked: by a variable, by a configuration file of this machine, or
+    by an address without TLS.
+    """
+    require_tls(os.environ)
+    require_checked_hosts(os.environ)
     mirror = mirror or Mirror()
     default = mirror.index.get("default") or default_index(os.environ)
+    for url in (default, *mirror.index.values(), *mirror.git.values()):
+        _require_https(url)
     cache = cache_folder()
     return Means(packages=Catalog(cache, default), resolver=Uv(default), cache=cache, mirror=mirror, say=say)

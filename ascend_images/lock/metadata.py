@@ -4,7 +4,6 @@ import ast
 import email.parser
 import io
 import tarfile
-import tomllib
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -12,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
+
+from ascend_images.toml_text import NotTomlError, read_toml
 
 #: From this version of the format on, a PKG-INFO says everything unless it lists a field as dynamic.
 _TOLD_IN_FULL = Version("2.2")
@@ -129,7 +130,7 @@ def setup_demands(code: str) -> tuple[Requirement, ...] | None:
         return ()
     try:
         tree = ast.parse(code)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     setups = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) == "setup"]
@@ -151,8 +152,8 @@ def _literal_demands(call: ast.Call) -> tuple[Requirement, ...] | None:
 
 def _toml(text: str) -> dict[str, dict[str, list[str]]] | None:
     try:
-        return tomllib.loads(text) if text else None
-    except tomllib.TOMLDecodeError:
+        return read_toml(text) if text else None
+    except NotTomlError:
         return None
 
 

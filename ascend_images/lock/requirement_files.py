@@ -2,7 +2,6 @@
 
 import posixpath
 import re
-import tomllib
 from collections.abc import Callable, Iterator
 
 from packaging.requirements import Requirement
@@ -10,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput
 from ascend_images.lock.demands import Demand, Kind, parse_requirement
+from ascend_images.toml_text import NotTomlError, read_toml
 
 #: Reads one file of a source by its path in it.
 Reader = Callable[[str], str]
@@ -72,20 +72,29 @@ def pyproject_file(whose: str, path: str, read: Reader, *, built: bool) -> tuple
     Raises BadInput when it is no TOML, has no [project] table or computes its dependencies.
     """
     try:
-        document = tomllib.loads(read(path))
-    except tomllib.TOMLDecodeError as error:
+        document = read_toml(read(path))
+    except NotTomlError as error:
         raise BadInput(f"{whose}: {path}: {error}") from None
     project = document.get("project")
     if not isinstance(project, dict):
         raise BadInput(f"{whose}: {path} has no [project] table", do=_DECLARE)
-    if "dependencies" in project.get("dynamic", ()):
+    if "dependencies" in _lines(project, "dynamic", whose, path):
         raise BadInput(f"{whose}: {path} leaves its dependencies to the build (dynamic)", do=_DECLARE)
     place = f"{path} [project]"
-    run = [Demand(whose, _parse(line, whose, place), place) for line in project.get("dependencies", ())]
+    run = [Demand(whose, _parse(line, whose, place), place) for line in _lines(project, "dependencies", whose, path)]
     build_place = f"{path} [build-system]"
-    lines = document.get("build-system", {}).get("requires", ()) if built else ()
+    system = document.get("build-system", {})
+    lines = _lines(system, "requires", whose, path) if built else ()
     build = [Demand(whose, _parse(line, whose, build_place), build_place, Kind.BUILD) for line in lines]
     return (*run, *build)
+
+
+def _lines(table: object, key: str, whose: str, path: str) -> list[str]:
+    """Return a list of texts in a table, none where the key is not there; raises BadInput for anything else."""
+    found = table.get(key, []) if isinstance(table, dict) else table
+    if not isinstance(found, list) or not all(isinstance(line, str) for line in found):
+        raise BadInput(f"{whose}: {path}: {key} is no list of texts", do=_DECLARE)
+    return found
 
 
 def _parse(line: object, whose: str, place: str) -> Requirement:
@@ -95,7 +104,7 @@ def _parse(line: object, whose: str, place: str) -> Requirement:
 def project_name(text: str) -> str:
     """Return the normalised name a pyproject.toml gives its project, empty where it gives none."""
     try:
-        name = tomllib.loads(text).get("project", {}).get("name", "")
-    except tomllib.TOMLDecodeError:
+        name = read_toml(text).get("project", {}).get("name", "")
+    except (NotTomlError, AttributeError):
         return ""
     return str(canonicalize_name(name)) if isinstance(name, str) else ""

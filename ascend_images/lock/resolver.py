@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from ascend_images.errors import LookupIncomplete, MissingTool
 from ascend_images.lock.metadata import Metadata
 from ascend_images.lock.placeholder import Placeholder, write_wheel
 from ascend_images.lock.target import Target
+from ascend_images.scratch import private_folder
 
 #: The name under which uv speaks of the pins in its explanations.
 PINS = "versions-toml"
@@ -72,8 +72,9 @@ class Uv:
 
     def resolve(self, question: Question) -> dict[str, str]:
         """Ask uv; see `Resolver.resolve`."""
-        with tempfile.TemporaryDirectory(prefix="ascend-images-lock-") as name:
-            folder = Path(name)
+        with private_folder() as scratch:
+            folder = scratch / "question"
+            folder.mkdir()
             command = _write_question(question, folder)
             done = self._run([*command, *self.arguments], folder)
             if done.returncode == 0:
@@ -91,7 +92,8 @@ class Uv:
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=_TIMEOUT,
                 check=False,
             )
@@ -121,10 +123,10 @@ def _write_question(question: Question, folder: Path) -> list[str]:
         f"{canonicalize_name(placeholder.name)} @ {write_wheel(placeholder, wheels).as_uri()}"
         for placeholder in question.given
     ]
-    (folder / "requirements.in").write_text("\n".join([*lines, *map(str, question.extra)]) + "\n")
+    (folder / "requirements.in").write_text("\n".join([*lines, *map(str, question.extra)]) + "\n", encoding="utf-8")
     (project / "pyproject.toml").write_bytes(_toml(_project(question)))
     (folder / "uv.toml").write_bytes(_toml({"dependency-metadata": _metadata(question.metadata)}))
-    (folder / "exclude.txt").write_text("\n".join(sorted(question.exclude)) + "\n")
+    (folder / "exclude.txt").write_text("\n".join(sorted(question.exclude)) + "\n", encoding="utf-8")
     (folder / "constraints.txt").write_text(_exact(question.constrained))
     if question.preferred:
         # uv keeps to the versions of an output file that is already there, wherever they fit.

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -13,9 +14,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, LookupIncomplete, MissingTool, unknown
-from ascend_images.files import write_atomic
+from ascend_images.files import read_regular, write_atomic
 from ascend_images.lock.demands import Demand, Kind, parse_requirement
 from ascend_images.lock.requirement_files import project_name, pyproject_file, requirement_file
+from ascend_images.pins.addresses import masked
 from ascend_images.pins.variant import Checkout, Variant
 
 _COMMIT = re.compile(r"^[0-9a-f]{40}$")
@@ -39,8 +41,10 @@ class LocalCheckout:
     def read(self, path: str) -> str:
         """Return a file's text; raises BadInput where there is none."""
         try:
-            return (self.folder / path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            if not (self.folder / path).resolve().is_relative_to(self.folder.resolve()):
+                raise _no_file(self.source, path, str(self.folder))
+            return read_regular(self.folder / path).decode()
+        except (OSError, ValueError):
             raise _no_file(self.source, path, str(self.folder)) from None
 
 
@@ -98,26 +102,57 @@ class RemoteCommit:
             # Which remote the missing files of a commit are fetched from when one of them is read.
             self._git("config", "remote.origin.promisor", "true")
             self._git("config", "remote.origin.partialclonefilter", "blob:none")
+        self._require_https()
         fetched = self._git("fetch", "--quiet", "--no-tags", "--depth=1", "--filter=blob:none", "origin", self.revision)
         if fetched.returncode:
             raise self._incomplete(fetched.stderr)
 
+    @cached_property
+    def _address(self) -> str:
+        """The address that git asks in the end: mirrors, and what the user's own configuration replaces, put in."""
+        said = self._run(self._settings, {}, "ls-remote", "--get-url", self.git)
+        return said.stdout.strip() if said.returncode == 0 else self.git
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        replaced = {f"url.{replacement}.insteadOf": prefix for prefix, replacement in self.instead_of.items()}
+        return {"http.sslVerify": "true", "gc.auto": "0", **replaced}
+
+    def _require_https(self) -> None:
+        """Raise BadInput where what began as https ends elsewhere by a setting of the user's git."""
+        if self.git.startswith("https://") and not self._address.startswith(("https://", "file://")):
+            raise BadInput(
+                f"{self.source}: git asks {masked(self._address)} in place of {self.git}",
+                wanted="an https address: TLS stays on, with your company's CA if need be",
+                do="git config --show-origin --get-regexp insteadof",
+            )
+
     def _git(self, *arguments: str, lazy: bool = True) -> subprocess.CompletedProcess[str]:
-        settings = ["-c", "http.sslVerify=true", "-c", "gc.auto=0"]
-        for prefix, replacement in self.instead_of.items():
-            settings += ["-c", f"url.{replacement}.insteadOf={prefix}"]
-        environment = {name: value for name, value in os.environ.items() if name != "GIT_SSL_NO_VERIFY"}
-        environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+        # A setting for one address counts before the general one, so it has to be given too.
+        settings = {**self._settings, f"http.{self._address}.sslVerify": "true"}
+        environment = {}
+        if self._address.startswith("https://"):
+            # Redirections too.
+            environment["GIT_ALLOW_PROTOCOL"] = "https"
         if not lazy:
             environment["GIT_NO_LAZY_FETCH"] = "1"
+        return self._run(settings, environment, *arguments)
+
+    def _run(
+        self, settings: Mapping[str, str], more: Mapping[str, str], *arguments: str
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name != "GIT_SSL_NO_VERIFY"}
+        environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **more}
+        environment |= configuration(settings, environment)
         try:
             return subprocess.run(
-                ["git", *settings, *arguments],
+                ["git", *arguments],
                 cwd=self._repository,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=_GIT_TIMEOUT,
                 check=False,
             )
@@ -129,10 +164,23 @@ class RemoteCommit:
     def _incomplete(self, why: str) -> LookupIncomplete:
         last = [line for line in why.splitlines() if line.strip()][-1:] or ["no answer"]
         return LookupIncomplete(
-            f"{self.source}: {self.git} at {self.revision} could not be read: {last[0].strip()}",
+            f"{self.source}: {self.git} at {self.revision} could not be read: {masked(last[0].strip())}",
             wanted="the files that say what it needs",
             do=f"read them from a checkout on this machine: --source {self.source}=DIR",
         )
+
+
+def configuration(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that give git `settings` (2.31 on), after those that `environment` gives it already.
+
+    Unlike with `-c`, a key may hold an equals sign there, as addresses do.
+    """
+    given = environment.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isdecimal() else 0
+    variables = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (key, value) in enumerate(settings.items(), start=first):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def _no_file(source: str, path: str, place: str) -> BadInput:

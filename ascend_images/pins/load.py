@@ -1,15 +1,19 @@
 """Reading versions.toml: text to typed Pins, every fault with its line."""
 
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ascend_images.errors import BadInput, unknown
+from ascend_images.files import read_regular
 from ascend_images.pins.model import Pins
+from ascend_images.pins.resolve import pinned_images
+from ascend_images.pins.texts import text_faults
 from ascend_images.pins.validate import Fault, faults
+from ascend_images.pins.values import pins_faults
+from ascend_images.toml_text import NotTomlError, read_toml
 
 #: Lists of names to which an extending stack adds; every other list is replaced.
 _APPENDED = ("checks", "apt", "yum")
@@ -18,7 +22,7 @@ _APPENDED = ("checks", "apt", "yum")
 def load(path: Path) -> Pins:
     """Read a versions.toml; raises BadInput naming the file and line of every fault found."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8-sig")
     except OSError as error:
         raise BadInput(
             f"{path}: {error.strerror}", wanted="a versions.toml", do="run this in the project's folder"
@@ -29,20 +33,25 @@ def load(path: Path) -> Pins:
 
 
 def parse(text: str, name: str = "versions.toml") -> Pins:
-    """Read the text of a versions.toml called `name`; raises BadInput."""
+    """Read the text of a versions.toml called `name`; raises BadInput, also where two variants would be one image."""
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        raw = read_toml(text)
+    except NotTomlError as error:
         raise BadInput(f"{name}: not TOML: {error}", wanted="valid TOML") from None
-    found = faults(raw, Pins)
+    _refuse(name, text, [*text_faults(raw)] or faults(raw, Pins))
+    raw["stack"] = extended(raw["stack"])
+    pins = msgspec.convert(raw, Pins)
+    _refuse(name, text, [*pins_faults(pins)])
+    _check_names(pins)
+    pinned_images(pins)
+    return pins
+
+
+def _refuse(name: str, text: str, found: Sequence[Fault]) -> None:
     if found:
         raise BadInput(
             "\n".join(_located(name, text, fault) for fault in found), do="see versions.schema.json for every key"
         )
-    raw["stack"] = extended(raw["stack"])
-    pins = msgspec.convert(raw, Pins)
-    _check_names(pins)
-    return pins
 
 
 def extended(stacks: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -111,18 +120,15 @@ def _merged(parent: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 def _check_names(pins: Pins) -> None:
     """Check that what is named elsewhere in the file is there; raises BadInput."""
-    taken: dict[str, str] = {}
     for name, entry in pins.variant.items():
         if entry.stack not in pins.stack:
             raise unknown("stack", entry.stack, pins.stack, where=f"variant.{name}")
         if entry.hardware not in pins.hardware:
             raise unknown("hardware", entry.hardware, pins.hardware, where=f"variant.{name}")
-        for called in (name, *entry.aliases):
-            if called in taken:
-                raise BadInput(
-                    f'variants "{taken[called]}" and "{name}" are both called "{called}"', wanted="one variant a name"
-                )
-            taken[called] = name
+    for name, series in pins.series.items():
+        for hardware in series.drivers_for:
+            if hardware not in pins.hardware:
+                raise unknown("hardware", hardware, pins.hardware, where=f"series.{name}.drivers_for")
     for name, mirror in pins.mirror.items():
         for index in mirror.index:
             if index != "default" and index not in pins.index:
@@ -162,8 +168,8 @@ def line_of(text: str, path: tuple[str | int, ...]) -> int:
 def _keys(line: str) -> tuple[str, ...] | None:
     """Return the parts of the dotted key of one `key = 0` line."""
     try:
-        value: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
+        value: Any = read_toml(line)
+    except NotTomlError:
         return None
     parts = []
     while isinstance(value, dict) and value:

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ascend_images.errors import BadInput
+from ascend_images.files import read_regular
 from ascend_images.pins.platform import Arch, parse_platform
 from ascend_images.pins.variant import Variant
 
@@ -25,7 +26,9 @@ _HEAD = re.compile(r"^# (?P<key>[A-Za-z][A-Za-z ]*): (?P<value>.*)$")
 _PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s\\;]+)(?P<more> \\)?$")
 _HASH = re.compile(r"^    --hash=(?P<hash>sha256:[0-9a-f]{64})(?P<more> \\)?$")
 _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
-_ONCE = ("variant", "platform", "python", "inputs")
+_ONCE = ("variant", "platform", "python", "inputs", "content")
+# Lines that the digest of the content leaves out: its own, and the one for people.
+_NOT_CONTENT = ("# content:", "# Made by:")
 _MANY = ("incomplete", "differs", "sdist", "conflict")
 
 
@@ -96,7 +99,8 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
             *(f"# sdist: {name}" for name in self.sdists),
             *(f"# conflict: {msgspec.json.encode(conflict).decode()}" for conflict in self.conflicts),
         ]
-        return "\n".join([*head, *(_package_text(package) for package in self.packages)]) + "\n"
+        text = "\n".join([*head, *(_package_text(package) for package in self.packages)]) + "\n"
+        return text.replace(f"# inputs: {self.inputs}\n", f"# inputs: {self.inputs}\n# content: {_content(text)}\n", 1)
 
     @classmethod
     def parse(cls, text: str, path: Path | str = "lock file") -> Self:
@@ -107,11 +111,12 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
     def load(cls, path: Path) -> Self:
         """Read the lock file at `path`; raises BadInput when it is not there or not one."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path).decode().replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError) as error:
+            why = (error.strerror or error) if isinstance(error, OSError) else "it is not UTF-8"
             raise BadInput(
-                f"{path}: cannot be read: {error}",
-                do=f"make it: invoke lock --variant {path.name.removesuffix('.txt').rpartition('.')[0]}",
+                f"{path}: cannot be read: {why}",
+                do=f"make it: invoke lock --variant {_variant_of(path)}",
             ) from None
         return cls.parse(text, path)
 
@@ -119,6 +124,17 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
 def file_name(variant: str, arch: Arch) -> str:
     """Return the name of a lock file in its folder: `<variant>.<arch>.txt`."""
     return f"{variant}.{arch.value}.txt"
+
+
+def _content(text: str) -> str:
+    """Return `sha256:…` over the lines of a lock file that say what is locked, by which a change by hand shows."""
+    lines = [line for line in text.split("\n") if not line.startswith(_NOT_CONTENT)]
+    return "sha256:" + hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _variant_of(path: Path | str) -> str:
+    """Return the variant that the name of a lock file is for."""
+    return Path(path).name.removesuffix(".txt").rpartition(".")[0] or "NAME"
 
 
 def is_current(lock: LockFile, variant: Variant) -> bool:
@@ -181,7 +197,9 @@ class _Reader:
         self.continues = False
 
     def bad(self, found: str, wanted: str = "") -> BadInput:
-        return BadInput(f"{self.path}:{self.number}: {found}", wanted=wanted, do="make the lock again: invoke lock")
+        variant = self.once.get("variant") or _variant_of(self.path)
+        do = f"make the lock again: invoke lock --variant {variant}"
+        return BadInput(f"{self.path}:{self.number}: {found}", wanted=wanted, do=do)
 
     def read(self, text: str) -> Mapping[str, object]:
         for self.number, line in enumerate(text.split("\n"), start=1):
@@ -195,7 +213,14 @@ class _Reader:
         if missing:
             raise self.bad(f"the head lacks {', '.join(missing)}", "a file that `invoke lock` made")
         self._no_silent_gaps()
-        return self._fields()
+        fields = self._fields()
+        if self.once["content"] != _content(text):
+            raise BadInput(
+                f"{self.path}: was changed after it was made: its lines are not those of its digest (# content:)",
+                wanted="a lock as `invoke lock` wrote it: what it holds was resolved and checked as a whole",
+                do=f"make the lock again: invoke lock --variant {self.once['variant']}; or undo the change",
+            )
+        return fields
 
     def _line(self, line: str) -> None:
         if line.startswith("#"):
@@ -265,7 +290,7 @@ class _Reader:
             conflicts = tuple(msgspec.json.decode(text, type=Conflict) for text in self.many["conflict"])
         except BadInput as error:
             raise self.bad(error.found, error.wanted) from None
-        except (msgspec.MsgspecError, UnicodeError) as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise self.bad(f"a conflict line cannot be read: {error}") from None
         return {
             "variant": self.once["variant"],

@@ -11,6 +11,11 @@ from msgspec import Meta
 Text = Annotated[str, Meta(min_length=1)]
 Reasons = dict[Text, Text]
 
+# A line of host drivers, `25.2`, or all from a version on: `>=24.1.rc2`, `>=24.1.rc2,<=25.2.0`.
+_NUMBER = "(0|[1-9][0-9]{0,3})"
+_DRIVER = rf"{_NUMBER}\.{_NUMBER}\.(rc)?{_NUMBER}(\.{_NUMBER}){{0,3}}"
+Drivers = Annotated[str, Meta(pattern=rf"^({_NUMBER}\.{_NUMBER}|>={_DRIVER}(,<={_DRIVER})?)$")]
+
 Install = Literal["editable", "pythonpath", "none"]
 ArchName = Literal["amd64", "arm64"]
 
@@ -36,7 +41,14 @@ class Series(Table, frozen=True, kw_only=True):
     """What all CANN releases of one X.Y have in common."""
 
     triton_ascend: Annotated[Text | None, Meta(description="Default version; without one a stack must say it.")] = None
-    drivers: Annotated[tuple[Text, ...], Meta(description="Lines of host drivers (HDK) that are accepted.")] = ()
+    drivers: Annotated[
+        tuple[Drivers, ...],
+        Meta(description='Host drivers (HDK) that are accepted: lines "25.2" or ">=24.1.rc2,<=25.2.0".'),
+    ] = ()
+    drivers_for: Annotated[
+        dict[Text, tuple[Drivers, ...]],
+        Meta(description="The same for hardware with driver lines of its own, by its name in [hardware]."),
+    ] = msgspec.field(default_factory=dict)
 
 
 class Bases(Table, frozen=True, kw_only=True):

@@ -1,8 +1,7 @@
 """`--set key=value`: changes to one variant's pins from the command line, checked like the file itself."""
 
 import re
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,11 @@ from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, unknown
 from ascend_images.pins.model import Source, Stack, VariantEntry
-from ascend_images.pins.validate import faults
+from ascend_images.pins.texts import text_faults
+from ascend_images.pins.validate import Fault, faults
+from ascend_images.pins.values import entry_faults, stack_faults
 from ascend_images.pins.variant import TORCH_TRIO
+from ascend_images.toml_text import NotTomlError, read_toml
 
 #: Keys that a variant's own table holds as well; an override sets them there, where they win.
 _VARIANT_KEYS = ("cann", "base_cann", "os", "python", "tag", "soc_version")
@@ -57,15 +59,21 @@ def overridden(stack: Stack, entry: VariantEntry, overrides: Sequence[Override])
     if not overrides:
         return stack, entry
     _check_torch_trio(stack, overrides)
+    _check_once(stack, overrides)
     raw_stack: dict[str, Any] = _plain(stack)
     raw_entry: dict[str, Any] = _plain(entry)
     for override in overrides:
         _apply(override, raw_stack, raw_entry)
     for raw, kind in ((raw_stack, Stack), (raw_entry, VariantEntry)):
-        found = faults(raw, kind)
-        if found:
-            raise BadInput("\n".join(f"--set {fault}" for fault in found))
-    return msgspec.convert(raw_stack, Stack), msgspec.convert(raw_entry, VariantEntry)
+        _refuse([*text_faults(raw)] or faults(raw, kind))
+    changed = msgspec.convert(raw_stack, Stack), msgspec.convert(raw_entry, VariantEntry)
+    _refuse([*stack_faults(changed[0]), *entry_faults(changed[1])])
+    return changed
+
+
+def _refuse(found: Sequence[Fault]) -> None:
+    if found:
+        raise BadInput("\n".join(f"--set {fault}" for fault in found))
 
 
 def version_of_ref(ref: str) -> str:
@@ -91,7 +99,7 @@ def _apply(override: Override, stack: dict[str, Any], entry: dict[str, Any]) -> 
     elif override.key in _STACK_KEYS:
         stack[override.key] = _value(override, bool if override.key == "release" else str)
     elif head == "sources" and rest:
-        _set_source(override, *_split_source(override, stack), stack)
+        _set_source(override, *_split_source(override, stack["sources"]), stack)
     elif override.key.startswith(_RELAX) and rest:
         stack["relax"].append({"whose": rest, "demand": override.value, "reason": "asked for with --set"})
     elif head in _TABLES and rest:
@@ -110,13 +118,17 @@ def _set_in_table(override: Override, table: str, name: str, stack: dict[str, An
     stack[table][name] = override.value
 
 
-def _split_source(override: Override, stack: dict[str, Any]) -> tuple[str, str]:
-    name, _, field = override.key.removeprefix("sources.").rpartition(".")
-    if name not in stack["sources"]:
-        raise unknown("source", name or field, stack["sources"], where=f"--set {override.key}")
+def _split_source(override: Override, sources: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the source and the field, `env.X` for one variable, that a key `sources.…` names; raises BadInput."""
+    rest = override.key.removeprefix("sources.")
+    # A name may hold dots itself.
+    name = max((name for name in sources if rest.startswith(f"{name}.")), key=len, default="")
+    if not name:
+        raise unknown("source", rest.partition(".")[0], sources, where=f"--set {override.key}")
+    field = rest.removeprefix(f"{name}.")
     fields = {f.name for f in msgspec.structs.fields(Source)}
-    if field not in fields:
-        raise unknown("key", field, fields, where=f"--set {override.key}")
+    if field not in fields and not re.fullmatch(r"env\..+", field):
+        raise unknown("key", field, [*fields, "env.…"], where=f"--set {override.key}")
     return name, field
 
 
@@ -125,6 +137,9 @@ def _set_source(override: Override, name: str, field: str, stack: dict[str, Any]
     if field == "ref":
         # A commit and a version belong to the ref that they stood beside.
         source["ref"], source["commit"], source["version"] = with_v(name, override.value), "", ""
+        return
+    if field.startswith("env."):
+        source["env"][field.removeprefix("env.")] = override.value
         return
     kind = next(f.type for f in msgspec.structs.fields(Source) if f.name == field)
     source[field] = _value(override, kind)
@@ -135,10 +150,13 @@ def _value(override: Override, kind: Any) -> Any:
     if _takes_text(kind):
         return override.value
     try:
-        return tomllib.loads(f"value = {override.value}")["value"]
-    except tomllib.TOMLDecodeError:
+        document = read_toml(f"value = {override.value}")
+        if len(document) > 1:
+            raise NotTomlError("more than a value")
+        return document["value"]
+    except NotTomlError:
         raise BadInput(
-            f"--set {override.key}={override.value}", wanted='a TOML value, such as true or ["a", "b"]'
+            f"--set {override.key}={override.value[:80]}", wanted='a TOML value, such as true or ["a", "b"]'
         ) from None
 
 
@@ -162,6 +180,29 @@ def _known(stack: dict[str, Any]) -> list[str]:
         *(f"{table}.…" for table in _TABLES),
         "relax.…",
     ]
+
+
+def _check_once(stack: Stack, overrides: Sequence[Override]) -> None:
+    """Raise BadInput where two keys that are spelled differently mean one thing and want two values of it."""
+    meant: dict[tuple[str, ...], Override] = {}
+    for override in overrides:
+        first = meant.setdefault(_meaning(stack, override), override)
+        if first.value != override.value and not override.key.startswith(_RELAX):
+            raise BadInput(
+                f'--set {first.key}="{first.value}" and --set {override.key}="{override.value}" mean the same thing',
+                wanted="one value",
+            )
+
+
+def _meaning(stack: Stack, override: Override) -> tuple[str, ...]:
+    head, _, rest = override.key.partition(".")
+    if head == "sources" and rest:
+        return ("sources", *_split_source(override, stack.sources))
+    if head == "packages" and rest:
+        return ("packages", canonicalize_name(rest))
+    if override.key in (*_VARIANT_KEYS, *_STACK_KEYS) or rest:
+        return (override.key,)
+    return ("sources", override.key, "ref") if override.key in stack.sources else ("packages", canonicalize_name(head))
 
 
 def _check_torch_trio(stack: Stack, overrides: Sequence[Override]) -> None:

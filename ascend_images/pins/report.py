@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from ascend_images.errors import BadInput
+from ascend_images.pins.rules import ways_out
 from ascend_images.pins.variant import Checkout, Finding, Variant
 
 
@@ -30,7 +32,7 @@ def variants_data(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """Return what `variants_text` shows, for programs."""
     return [
         {
-            "variant": v.name,
+            "name": v.name,
             "aliases": list(v.aliases),
             "experimental": v.experimental,
             "stack": v.stack,
@@ -39,12 +41,17 @@ def variants_data(variants: Sequence[Variant]) -> list[dict[str, Any]]:
             "base_cann": v.base_cann,
             "os": v.os,
             "python": v.python,
-            "platforms": [arch.platform for arch in v.platforms],
+            "platforms": _platforms(v),
             "image": f"{v.repository}:{v.tag}",
             "base_image": v.base_image,
         }
         for v in variants
     ]
+
+
+def show_data(variants: Iterable[Variant]) -> list[dict[str, Any]]:
+    """Return variants in full, for programs: every field, platforms as Docker writes them."""
+    return [{**msgspec.to_builtins(variant), "platforms": _platforms(variant)} for variant in variants]
 
 
 def variant_text(variant: Variant) -> str:
@@ -57,7 +64,7 @@ def variant_text(variant: Variant) -> str:
         ("CANN", variant.cann if not variant.overlay else f"{variant.cann}, laid over {variant.base_cann}"),
         ("base image", variant.base_image),
         ("Python", variant.python),
-        ("platforms", ", ".join(arch.platform for arch in variant.platforms)),
+        ("platforms", ", ".join(_platforms(variant))),
         ("image", f"{variant.repository}:{variant.tag}"),
     ]
     parts = [
@@ -91,6 +98,21 @@ def findings_text(variants: Iterable[Variant]) -> str:
     )
 
 
+def require_fitting(variants: Sequence[Variant]) -> None:
+    """Raise BadInput, saying what to type, if a rule is broken and not accepted; `findings_text` says which and how."""
+    broken = {
+        (finding.rule, finding.message) for variant in variants for finding in variant.findings if _is_broken(finding)
+    }
+    if broken:
+        names = ", ".join(variant.name for variant in variants if any(map(_is_broken, variant.findings)))
+        rules_are = "1 rule is" if len(broken) == 1 else f"{len(broken)} rules are"
+        raise BadInput(
+            f"{names}: {rules_are} broken",
+            wanted="pins that fit together, or an accept with its reason",
+            do=ways_out(variants),
+        )
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Return rows as aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -111,6 +133,14 @@ def _finding_text(finding: Finding, names: Sequence[str]) -> str:
     elif finding.state == "broken":
         lines += [f"  wanted:  {finding.wanted}"] if finding.wanted else []
     return "\n".join(lines)
+
+
+def _is_broken(finding: Finding) -> bool:
+    return finding.state == "broken"
+
+
+def _platforms(variant: Variant) -> list[str]:
+    return [arch.platform for arch in variant.platforms]
 
 
 def _part(title: str, rows: Sequence[Sequence[str]]) -> str:

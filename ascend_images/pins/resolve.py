@@ -1,6 +1,7 @@
 """Pins to Variant: every default filled in, every name looked up, every rule asked."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Sequence
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -48,23 +49,50 @@ def resolve(
         entry = _with_base(entry, stack, ImageRef.parse(base_image).require_tag())
     variant = _assembled(pins, own, stack, entry, base_image)
     check_tls(variant)
+    if overrides:
+        _check_accepts(variant)
     findings = rules.evaluate(variant, pins)
     if overrides or base_image:
         # A change may mend what the file accepts; that is no fault of the change.
         findings = tuple(finding for finding in findings if finding.rule != rules.UNUSED_ACCEPT)
+    variant = msgspec.structs.replace(variant, findings=findings)
     broken = [finding for finding in findings if finding.state == "broken"]
     if broken and not allow_broken:
         raise BadInput(
-            "\n".join(f"{own}: {finding.rule}: {finding.message}" for finding in broken), wanted=_wanted(broken)
+            "\n".join(f"{own}: {finding.rule}: {finding.message}" for finding in broken),
+            wanted=_wanted(broken),
+            do=rules.ways_out([variant]),
         )
-    return msgspec.structs.replace(variant, findings=findings)
+    return variant
 
 
 def resolve_all(pins: Pins, *, allow_broken: bool = False) -> tuple[Variant, ...]:
-    """Return every variant; raises BadInput as `resolve` does, and where two variants would have one tag."""
-    variants = tuple(resolve(pins, name, allow_broken=allow_broken) for name in pins.variant)
-    unique_tags((variant.name, f"{variant.repository}:{variant.tag}") for variant in variants)
-    return variants
+    """Return every variant; raises BadInput as `resolve` does."""
+    return tuple(resolve(pins, name, allow_broken=allow_broken) for name in pins.variant)
+
+
+def pinned_images(pins: Pins) -> dict[str, str]:
+    """Return the variant of each image name that the file gives, without an architecture.
+
+    A variant that cannot be assembled is left out: its fault is told where it is chosen. Raises BadInput where two
+    would be one image.
+    """
+    variants = []
+    for name, entry in pins.variant.items():
+        with contextlib.suppress(BadInput):
+            variants.append(_assembled(pins, name, pins.stack[entry.stack], entry, ""))
+    return unique_tags(
+        ((variant.name, f"{variant.repository}:{variant.tag}") for variant in variants),
+        {variant.name: _tag_values(variant) for variant in variants},
+    )
+
+
+def _check_accepts(variant: Variant) -> None:
+    """Raise BadInput for an accept of no rule; in the file the rules say so themselves."""
+    known = [rule.id for rule in rules.RULES]
+    for accepted in variant.accept:
+        if accepted not in known:
+            raise unknown("rule", accepted, known, where="accept")
 
 
 def _wanted(broken: Sequence[Finding]) -> str:
@@ -103,14 +131,14 @@ def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_im
     sources = tuple(_checkout(source_name, source) for source_name, source in stack.sources.items())
     platforms = tuple(Arch(platform) for platform in entry.platforms)
     tag = f"{base_cann}-{hardware.cann_tag}-{chosen['os']}-py{chosen['python']}"
-    return Variant(
+    variant = Variant(
         name=name,
         aliases=entry.aliases,
         experimental=entry.experimental,
         stack=entry.stack,
         release=stack.release,
         repository=chosen["repository"],
-        tag=_tag(chosen, cann, entry.hardware, hardware.cann_tag, packages, sources),
+        tag="",
         tag_template=chosen["tag"],
         platforms=platforms,
         hardware=entry.hardware,
@@ -143,6 +171,7 @@ def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_im
         metadata=pins.metadata,
         findings=(),
     )
+    return msgspec.structs.replace(variant, tag=render_tag(chosen["tag"], _tag_values(variant)))
 
 
 def _release_name(pins: Pins, text: str) -> str:
@@ -216,21 +245,14 @@ def _system_packages(stack: Stack, family: OsFamily) -> tuple[str, ...]:
     return stack.system.apt if family is OsFamily.UBUNTU else stack.system.yum
 
 
-def _tag(
-    chosen: Mapping[str, str],
-    cann: str,
-    hardware: str,
-    cann_tag: str,
-    packages: Mapping[str, str],
-    sources: Sequence[Checkout],
-) -> str:
-    values = {
-        **packages,
-        **{source.name: source.ref for source in sources},
-        "cann": cann,
-        "hardware": hardware,
-        "cann_tag": cann_tag,
-        "os": chosen["os"],
-        "python": chosen["python"],
+def _tag_values(variant: Variant) -> dict[str, str]:
+    """Return what stands for each placeholder of the variant's tag."""
+    return {
+        **variant.packages,
+        **{source.name: source.ref for source in variant.sources},
+        "cann": variant.cann,
+        "hardware": variant.hardware,
+        "cann_tag": variant.chip.cann_tag,
+        "os": variant.os,
+        "python": variant.python,
     }
-    return render_tag(chosen["tag"], values)

@@ -5,7 +5,7 @@ a reason, in the stack) or unknown, where no table says.
 """
 
 import fnmatch
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,6 +20,7 @@ from ascend_images.pins.model import Pins
 from ascend_images.pins.overrides import version_of_ref
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.tags import BaseTag, ImageRef, placeholders
+from ascend_images.pins.validate import dotted
 from ascend_images.pins.variant import TORCH_TRIO, Checkout, Finding, Variant
 
 UNUSED_ACCEPT = "unused-accept"
@@ -72,6 +73,26 @@ def evaluate(variant: Variant, pins: Pins, tables: Compat | None = None) -> tupl
     )
     findings = [_finding(rule, problem, variant) for rule in RULES for problem in rule.ask(asked)]
     return (*findings, *_unused_accepts(variant, findings))
+
+
+def ways_out(variants: Iterable[Variant]) -> str:
+    """Return what to type where rules are broken: the accept of each by its id, or what to remove from the file."""
+    stacks: dict[str, dict[str, None]] = {}
+    for variant in variants:
+        broken = (finding.rule for finding in variant.findings if finding.state == "broken")
+        stacks.setdefault(variant.stack, {}).update(dict.fromkeys(broken))
+    return "\n          ".join(_way_out(stack, list(broken)) for stack, broken in stacks.items() if broken)
+
+
+def _way_out(stack: str, broken: Sequence[str]) -> str:
+    table = f"[{dotted(('stack', stack, 'accept'))}] of versions.toml"
+    accepts = [f'--set "accept.{rule}=REASON"' for rule in broken if rule != UNUSED_ACCEPT]
+    ways = []
+    if accepts:
+        ways.append(f"change a pin; or, where it is meant: {' '.join(accepts)}, or the same in {table}")
+    if UNUSED_ACCEPT in broken:
+        ways.append(f"remove the accept from {table}")
+    return "; ".join(ways)
 
 
 def default_triton_ascend(pins: Pins, cann: str) -> str:

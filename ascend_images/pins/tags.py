@@ -380,7 +380,10 @@ def _way_out(one: str, other: str, values: Mapping[str, Mapping[str, str]]) -> s
         return (
             f"rename one: {name} is {ours[name]!r} and {theirs[name]!r}, and both stand as {_fold(ours[name])} in a tag"
         )
-    return "drop one of the two, or give one a tag of its own: nothing in their tags' values differs"
+    return (
+        f"give {other} a `tag` of its own in [variant.{other}], or its stack another `repository`; or drop one of the "
+        "two: nothing that can stand in a tag differs"
+    )
 
 
 def _value(template: str, name: str, values: Mapping[str, str], exact: Collection[str]) -> str:

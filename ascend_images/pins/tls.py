@@ -1,10 +1,11 @@
 """Refuses pins by which certificates would go unchecked: in environments, addresses and commands."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
-from urllib.parse import urlsplit
 
 from ascend_images.errors import BadInput
+from ascend_images.pins.addresses import holds_password, is_https, masked
 from ascend_images.pins.variant import Variant
 
 _WANTED = "TLS that stays on, checked against your company's CA too"
@@ -53,6 +54,16 @@ _WORDS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _GIT_CONFIG = re.compile(r"http\.(?:.*\.)?sslverify", re.IGNORECASE)
+# `key=value` as one word of GIT_CONFIG_PARAMETERS, once the quotes are off: git writes `'key'='value'`, before 2.31
+# `'key=value'`.
+_GIT_PARAMETER = re.compile(rf"{_GIT_CONFIG.pattern}=(?P<value>[^=]*)", re.IGNORECASE)
+# What git reads as false (git_parse_maybe_bool of git's parse.c): words, and numbers in any base that are zero.
+_GIT_FALSE = re.compile(r"|no|off|false|[+-]?(?:0+|0x0+)[kmg]?", re.IGNORECASE)
+# Variables whose value is the addresses of package indexes or of places that packages come from.
+_INDEX_VARIABLE = re.compile(
+    r"(?:PIP|UV)_(?:.*INDEX.*|FIND_LINKS|PYPI_URL)|NPM_CONFIG_REGISTRY|GOPROXY|HF_ENDPOINT", re.IGNORECASE
+)
+_PLAIN = re.compile(r"(?:^|[\s,|=])(?P<address>(?!https://|file://)[a-z][a-z0-9+.-]*://[^\s,|]*)", re.IGNORECASE)
 # Build scripts of vLLM Ascend run `curl -k` where this is set (csrc/build_batch_invariant_ops.sh).
 _UNSAFE_BUILD = frozenset({"VLLM_BATCH_INVARIANT"})
 
@@ -85,34 +96,52 @@ def environment_faults(where: str, values: Mapping[str, str], *, build: bool = F
     """
     for name, value in values.items():
         key = f"{where}.{name}" if where else name
-        if _is_off(name, value) or _WORDS.search(value):
-            yield f'{key} = "{value}"'
+        if _is_off(name, value) or _WORDS.search(value) or _git_parameters_off(name, value):
+            yield f'{key} = "{masked(value)}"'
         elif _git_config_off(name, value, values):
             yield f'{key} = "{value}", for {_GIT_CONFIG.pattern.partition("(")[0]}…sslVerify'
         elif build and name in _UNSAFE_BUILD and value.strip().lower() not in _FALSE:
             yield f'{key} = "{value}": with it the build downloads without checking certificates'
+        else:
+            yield from index_faults(key, name, value)
+
+
+def index_faults(key: str, name: str, value: str) -> Iterator[str]:
+    """Yield what is wrong with a variable called `name`, if its value names package indexes: one without TLS."""
+    plain = _PLAIN.search(value) if _INDEX_VARIABLE.fullmatch(name) else None
+    if plain:
+        yield f"{key} = {masked(plain['address'])} is not an https address"
+
+
+def password_faults(where: str, values: Mapping[str, str]) -> Iterator[str]:
+    """Yield each key of a table by whose value a password would be published: rendered files and images hold it."""
+    for name, value in values.items():
+        if holds_password(value):
+            yield f"{where}.{name} = {masked(value)} holds a password, which would be published"
 
 
 def address_faults(where: str, url: str) -> Iterator[str]:
     """Yield what is wrong with an address that things are fetched from."""
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname:
-        yield f"{where} = {re.sub(r'//[^/@]*@', '//***@', url)} is not an https address"
-    elif "@" in parts.netloc:
-        yield f"{where} = {re.sub(r'//[^/@]*@', '//***@', url)} holds a user or a password, which would be published"
+    if not is_https(url):
+        yield f"{where} = {masked(url)} is not an https address"
+    elif "@" in url.split("/")[2]:
+        yield f"{where} = {masked(url)} holds a user or a password, which would be published"
 
 
 def _faults(variant: Variant) -> Iterator[str]:
-    yield from environment_faults("env", variant.env)
-    yield from environment_faults("install_env", variant.install_env, build=True)
-    yield from environment_faults(
-        "runtime", {name: decision.value for name, decision in variant.runtime.items() if decision.value is not None}
-    )
+    runtime = {name: decision.value for name, decision in variant.runtime.items() if decision.value is not None}
+    for where, values, build in (
+        ("env", variant.env, False),
+        ("install_env", variant.install_env, True),
+        ("runtime", runtime, False),
+        *((f"sources.{source.name}.env", source.env, True) for source in variant.sources),
+    ):
+        yield from environment_faults(where, values, build=build)
+        yield from password_faults(where, values)
     for name, index in variant.indexes.items():
         yield from address_faults(f"index.{name}.url", index.url)
     for source in variant.sources:
         yield from address_faults(f"sources.{source.name}.git", source.git)
-        yield from environment_faults(f"sources.{source.name}.env", source.env, build=True)
     for part, url in dict.fromkeys((run.part, run.url) for run in variant.runs):
         yield from address_faults(f'cann."{variant.cann}".run.{part}.url', url)
     for number, patch in enumerate(variant.patches):
@@ -128,8 +157,25 @@ def _is_off(name: str, value: str) -> bool:
     return fine is not None and value.strip().lower() not in fine
 
 
+def _git_parameters_off(name: str, value: str) -> bool:
+    """Tell whether this is what `git -c http.sslVerify=false` hands to the commands that it runs."""
+    if name != "GIT_CONFIG_PARAMETERS":
+        return False
+    try:
+        words = shlex.split(value)
+    except ValueError:  # nothing that git would read either
+        return False
+    settings = (_GIT_PARAMETER.fullmatch(word) for word in words)
+    return any(setting and is_git_false(setting["value"]) for setting in settings)
+
+
+def is_git_false(value: str) -> bool:
+    """Tell whether git reads a value of its configuration as false."""
+    return bool(_GIT_FALSE.fullmatch(value.strip()))
+
+
 def _git_config_off(name: str, value: str, values: Mapping[str, str]) -> bool:
     """Tell whether this is the value of http.sslVerify, given to git as GIT_CONFIG_KEY_n and GIT_CONFIG_VALUE_n."""
     number = name.removeprefix("GIT_CONFIG_VALUE_")
     key = values.get(f"GIT_CONFIG_KEY_{number}", "") if number != name else ""
-    return bool(_GIT_CONFIG.fullmatch(key)) and value.strip().lower() in _FALSE
+    return bool(_GIT_CONFIG.fullmatch(key)) and is_git_false(value)

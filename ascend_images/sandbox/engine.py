@@ -17,12 +17,18 @@ def state_dir(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder for what outlives a command: engine data, the registry, their logs.
 
     It is $ASCEND_IMAGES_STATE, else ascend-images under $XDG_STATE_HOME, else under ~/.local/state; the same rule as in
-    scripts/engine.sh.
+    scripts/engine.sh. Raises MissingTool where none of these is known.
     """
     if named := environment.get("ASCEND_IMAGES_STATE"):
         return Path(named).absolute()
-    home = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME") or "/root") / ".local" / "state"
-    return Path(home).absolute() / "ascend-images"
+    state, home = environment.get("XDG_STATE_HOME"), environment.get("HOME")
+    if not state and not home:
+        raise MissingTool(
+            "this user has no home folder: engine data and stand-ins can be kept nowhere",
+            wanted="HOME, or a folder for them",
+            do="ASCEND_IMAGES_STATE=DIR invoke build …",
+        )
+    return (Path(state) if state else Path(home or "") / ".local" / "state").absolute() / "ascend-images"
 
 
 def start_engine(*, call: Callable[[Sequence[str]], int] = subprocess.call, run: Run = run_command) -> Engine:

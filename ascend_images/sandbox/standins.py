@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from ascend_images.errors import BuildFailed, MissingTool
+from ascend_images.images.engine import require_engine
 from ascend_images.images.image_json import image_document
 from ascend_images.pins.lockfile import LockFile
 from ascend_images.pins.platform import Arch
@@ -30,6 +31,8 @@ def prepare(
     is told what takes long. Raises BadInput for a variant without a stand-in base, MissingTool, LookupIncomplete or
     BuildFailed where something cannot be made.
     """
+    # Before anything is made, which takes minutes.
+    require_engine()
     image = base.base_image(variant, arch, say)
     _share(image, say)
     packages = package_set(variant, arch, lock)

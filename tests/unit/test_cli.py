@@ -1,6 +1,7 @@
 """What all commands share: errors as messages and exit codes, words as values, and invoke's own ways put right."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -138,6 +139,14 @@ def invoke(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         ("nonsense",),
         ("build", "--nonsense"),
         ("build", "--variant"),
+        ("build", "--variant", "a2", "--variant"),
+        ("build", "--variant", "a2", "--variant", "--dry-run"),
+        ("build", "--variant", "a2", "--set", "--dry-run"),
+        ("build", "--variant", "a2", "--source", "--dry-run"),
+        ("build", "--variant", "a2", "--mirror=", "--dry-run"),
+        ("build", "--variant", "a2", "--jobs=-1", "--dry-run"),
+        ("build", "--variant", "a2", "--wheels", "~nobody-of-that-name/x"),
+        ("show", "--variant", os.fsdecode(b"a\xff")),
         ("--help", "nonsense"),
         ("build", "--variant", "a2", "-v"),
         ("variants", "--dry"),
@@ -200,8 +209,6 @@ def test_a_reader_that_has_seen_enough_is_no_error_to_print() -> None:
 
 @pytest.mark.subprocess
 def test_a_dry_run_prints_json_alone_and_builds_nothing(tmp_path: Path) -> None:
-    import json
-
     done = invoke("build", "--variant", "a2", "--variant", "a3", "--arch", "amd64", "--dry-run", PATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -215,3 +222,115 @@ def test_a_tls_switch_in_the_environment_is_refused_by_name() -> None:
     assert done.returncode == 2
     assert "GIT_SSL_NO_VERIFY" in done.stderr
     assert "--ca-bundle" in done.stderr
+
+
+@pytest.mark.subprocess
+def test_a_dry_run_says_why_it_would_be_refused_with_the_command_for_the_same_pins() -> None:
+    done = invoke("build", "--variant", "a2", "--arch", "arm64", "--set", "evalscope=1.10.0", "--dry-run")
+    assert done.returncode == 0
+    assert "warning: this would not be built:" in done.stderr
+    assert "next:   invoke lock --variant a2 --arch arm64 --set evalscope=1.10.0\n" in done.stderr
+    assert "-changed-aarch64" in done.stdout
+
+
+@pytest.mark.subprocess
+def test_a_dry_run_remarks_on_a_base_whose_name_says_nothing() -> None:
+    done = invoke("build", "--variant", "a2", "--base-image", "registry.example/mycann:latest", "--dry-run")
+    assert done.returncode == 0
+    assert "its name does not say which CANN, chip, OS and Python it holds" in done.stderr
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--sandbox",),
+        ("--sandbox", "--set", "repository=registry.example/x"),
+        ("--set", "evalscope=1.10.0"),
+    ],
+)
+def test_what_must_not_be_pushed_ends_in_seven(words: tuple[str, ...]) -> None:
+    done = invoke("build", "--variant", "a2", "--push", *words, PATH="/nowhere")
+    assert done.returncode == 7, done.stderr
+    assert "\n  next:   --set " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.subprocess
+def test_a_broken_rule_is_printed_once_and_the_way_out_is_told() -> None:
+    done = invoke("check", "--variant", "a2", "--set", "torch_npu=2.10.0.post2")
+    assert done.returncode == 2
+    message = "torch_npu 2.10.0.post2 is built for CANN 9.0.0, and this is CANN 9.1.0"
+    assert (done.stdout + done.stderr).count(message) == 1
+    assert '--set "accept.torch-npu-cann=REASON"' in done.stderr
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("words", [("render", "--check"), ("render", "--check", "--variant", "a2"), ("render",)])
+def test_rendering_says_that_there_is_nothing_to_do(words: tuple[str, ...]) -> None:
+    done = invoke(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(" files up to date\n")
+
+
+@pytest.mark.subprocess
+def test_lists_and_whole_variants_have_the_same_keys() -> None:
+    import json
+
+    (listed, *_) = json.loads(invoke("variants", "--json").stdout)
+    (shown,) = json.loads(invoke("show", "--variant", listed["name"], "--json").stdout)
+    for key in ("name", "platforms", "stack", "base_image"):
+        assert listed[key] == shown[key]
+
+
+@pytest.mark.subprocess
+def test_help_says_what_json_and_a_dry_run_print() -> None:
+    text = " ".join(invoke("--help", "build").stdout.split())
+    assert "print build/summary.json at the end" in text
+    assert "print the bake file (JSON)" in text
+
+
+@pytest.mark.subprocess
+def test_architectures_may_be_repeated() -> None:
+    done = invoke(
+        "build", "--variant", "a2", "--arch", "amd64", "--platform", "linux/arm64", "--arch", "x86", "--dry-run"
+    )
+    assert list(json.loads(done.stdout)["target"]) == ["a2_amd64", "a2_arm64"]
+
+
+@pytest.mark.subprocess
+def test_a_plain_locale_is_no_error_to_print() -> None:
+    done = invoke("check", LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(closed: str) -> None:
+    command = ["sh", "-c", f'exec "$0" -m invoke variants {closed}', sys.executable]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_the_output_is_told() -> None:
+    command = ["sh", "-c", 'exec "$0" -m invoke variants >/dev/full', sys.executable]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "No space left" in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_command_as_an_interruption_does(signum: int) -> None:
+    before = signal.getsignal(signum)
+
+    def body(_: object) -> None:
+        os.kill(os.getpid(), signum)
+        raise AssertionError("it went on")
+
+    with pytest.raises(Exit) as end:
+        cli.reporting(body)(CONTEXT)
+    assert (end.value.code, end.value.message) == (128 + signum, "interrupted")
+    assert signal.getsignal(signum) is before

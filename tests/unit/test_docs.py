@@ -1,9 +1,23 @@
-"""The two READMEs say the same, and what the documents name is there."""
+"""The two READMEs say the same, what the documents name is there, and what the README types does what it says."""
 
+import json
 import re
+import shlex
+import shutil
+import subprocess
+import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from invoke.parser import Parser
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
+
+import tasks
+from ascend_images import locking
+from ascend_images.errors import AscendImagesError
+from ascend_images.selection import Selection
 
 ROOT = Path(__file__).parents[2]
 ENGLISH = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,3 +75,83 @@ def test_scripts_and_files_that_are_named_are_there(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for name in re.findall(r"(?:scripts|dockerfiles|tests|docs)/[A-Za-z0-9_./-]+\.(?:sh|py|md|Dockerfile|j2)", text):
         assert (ROOT / name).exists(), name
+
+
+# --- what is typed
+
+CONTEXT = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(dry=False)))
+#: `invoke build` alone is what the text calls it.
+LINES = list(dict.fromkeys(x for x in commands(ENGLISH) if x.startswith("invoke ") and x != "invoke build"))
+#: What each verb is asked for instead, where it would write or build.
+OFFLINE: dict[str, dict[str, Any]] = {"build": {"dry_run": True}, "render": {"check": True}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project somewhere else, with what the README's lines name beside it."""
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "dockerfiles" / "rendered", project / "dockerfiles" / "rendered")
+    shutil.copytree(ROOT / "locks", project / "locks")
+    shutil.copy(ROOT / "versions.toml", project)
+    shutil.copy(DEFAULT_CA_BUNDLE_PATH, project / "corp.pem")
+    (tmp_path / "wheels").mkdir()
+    zipfile.ZipFile(tmp_path / "wheels" / "six-1.17.0-py2.py3-none-any.whl", "w").close()
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "pyproject.toml").write_text('[project]\nname = "vllm"\n')
+    git = ["git", "-C", str(tmp_path / "vllm"), "-c", "user.name=t", "-c", "user.email=t@t"]
+    for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message", "x"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(tasks, "ROOT", project)
+    return project
+
+
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> list[Selection]:
+    """What `invoke lock` was asked for, in place of asking indexes."""
+    asked: list[Selection] = []
+
+    def lock(selection: Selection, *_: object, ca_bundle: Path | None = None, **__: object) -> list[str]:
+        assert ca_bundle is None or ca_bundle.is_file()
+        asked.append(selection)
+        return []
+
+    monkeypatch.setattr(locking, "lock", lock)
+    return asked
+
+
+def typed(line: str) -> None:
+    """Do what a line says, or of what needs a network or an engine, the part that does not."""
+    words = [word.replace("NAME", "a2") for word in shlex.split(line)[1:]]
+    for context in Parser(contexts=tasks.namespace.to_contexts()).parse_argv(words):
+        options = {name.replace("-", "_"): argument.value for name, argument in context.args.items()}
+        # A flag that was not given is not passed on, as invoke does it.
+        given = {name: value for name, value in options.items() if value is not None}
+        tasks.namespace.tasks[str(context.name)].body(CONTEXT, **{**given, **OFFLINE.get(str(context.name), {})})
+
+
+@pytest.mark.subprocess
+@pytest.mark.usefixtures("folder", "locked")
+@pytest.mark.parametrize("line", LINES)
+def test_every_line_of_the_readme_can_be_typed(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(line)
+    if line.startswith("invoke build"):
+        assert json.loads(capsys.readouterr().out)["target"]
+
+
+@pytest.mark.subprocess
+@pytest.mark.usefixtures("folder")
+def test_changed_pins_are_locked_by_the_words_that_build_them(locked: list[Selection]) -> None:
+    changed = [line for line in LINES if "--set" in line and "--push" not in line]
+    (lock,) = [line for line in changed if line.startswith("invoke lock") and "evalscope" in line]
+    (build,) = [line for line in changed if line.startswith("invoke build")]
+    assert lock.replace("invoke lock", "invoke build") == build
+    typed(lock)
+    assert locked[0].changed
+
+
+@pytest.mark.parametrize(("text", "head"), [(ENGLISH, "Exit codes"), (CHINESE, "退出码")], ids=["en", "zh"])
+def test_every_exit_code_is_told(text: str, head: str) -> None:
+    told = text[text.rindex(head) :].partition("\n\n")[0]
+    codes = sorted(kind.exit_code for kind in AscendImagesError.__subclasses__())
+    assert [int(code) for code in re.findall(r"\b(\d) ", told)] == codes

@@ -107,7 +107,7 @@ def test_the_line_of_a_flag_is_understood_and_resolves(flag: str) -> None:
 
 
 def test_arch_dry_run_and_mirror_are_options_of_the_build() -> None:
-    assert cli.architectures([parsed(LINES["--arch"])["arch"]]) == (Arch.ARM64,)
+    assert cli.architectures(parsed(LINES["--arch"])["arch"]) == (Arch.ARM64,)
     assert parsed(LINES["--dry_run"])["dry-run"] is True
     assert parsed(LINES["--pypi_official_index_url"])["mirror"] == "cn"
 

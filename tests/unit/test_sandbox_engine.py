@@ -270,6 +270,12 @@ def test_state_lies_where_the_nearest_setting_says(environment: dict[str, str], 
     assert state_dir(environment) == Path(wanted)
 
 
+def test_a_user_without_a_home_names_a_folder() -> None:
+    with pytest.raises(MissingTool, match="no home folder") as error:
+        state_dir({"HOME": ""})
+    assert "ASCEND_IMAGES_STATE" in error.value.do
+
+
 def test_a_relative_state_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert state_dir({"ASCEND_IMAGES_STATE": "here"}) == tmp_path / "here"

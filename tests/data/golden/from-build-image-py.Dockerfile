@@ -842,6 +842,6 @@ LABEL org.opencontainers.image.title="ms-swift for Atlas A2" \
       io.ascend-images.source.mcore-bridge="v1.6.2" \
       io.ascend-images.source.flash-linear-attention="v0.5.2" \
       io.ascend-images.source.ms-swift="v4.5.2" \
-      io.ascend-images.pins="sha256:ad11b9ea00ec85f6d7c18a12a0e01341468043583aeb849dc91345dd1d020072" \
+      io.ascend-images.pins="sha256:fab3706933e6294647734a9c7da06ebb97d8b42a7fe138dd1ce2e777896ba0f7" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

@@ -64,6 +64,7 @@ def plan_of(tmp_path: Path) -> Plans:
         network: Network = DIRECT,
         lock: Mapping[str, Any] | None = {},
         facts: Path | None = None,
+        suffix: str = "",
     ) -> BuildPlan:
         one = variant(name) if isinstance(name, str) else name
         file = tmp_path / "dockerfiles" / "rendered" / f"{one.name}.Dockerfile"
@@ -81,6 +82,7 @@ def plan_of(tmp_path: Path) -> Plans:
             contexts=contexts,
             sources=sources,
             network=network,
+            suffix=suffix,
         )
 
     return make

@@ -9,13 +9,15 @@ import pytest
 
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images import build as build_module
-from ascend_images.images.build import Failure, Outcome, build, default_jobs, summary_path
+from ascend_images.images.build import Failure, Outcome, build, default_jobs, reasons_against, summary_path
 from ascend_images.images.cost import GB
 from ascend_images.images.engine import Answer, Engine, ImageStore
 from ascend_images.images.gate import load_lock
+from ascend_images.images.network import Network
 from ascend_images.images.progress import FailedStep
 from ascend_images.images.readback import Config, Made
 from ascend_images.images.record import record_of
+from ascend_images.images.run import Interrupted
 from ascend_images.pins.platform import Arch
 
 INFO = {
@@ -146,3 +148,67 @@ def test_the_error_counts_and_names_what_failed(plan_of) -> None:
 
 def test_the_summary_lies_below_the_build_folder(tmp_path: Path) -> None:
     assert summary_path(tmp_path) == tmp_path / "build" / "summary.json"
+
+
+def test_what_would_be_refused_is_told_before_anything_is_built(plan_of) -> None:
+    note = "HTTPS_PROXY is on this machine's loopback"
+    network = Network(settings={}, notes=(note,))
+    said = reasons_against([plan_of("a2", lock=None, network=network), plan_of("a3", lock=None)])
+    assert said[0] == note
+    (warning,) = said[1:]
+    assert warning.startswith("warning: this would not be built:\n- a2 amd64 has no lock")
+    assert "invoke lock --variant a3" in warning
+
+
+def test_what_would_be_built_is_not_warned_of(plan_of) -> None:
+    assert reasons_against([plan_of("a2"), plan_of("a3")]) == ()
+
+
+def test_what_was_being_built_is_told_from_what_was_not_begun(plan_of) -> None:
+    one = Outcome((plan_of("a2"), plan_of("a3")), interrupted=True, stopped=("a2 amd64",))
+    assert build_module._report(one)[:2] == ["interrupted a2 amd64", "skipped a3 amd64"]
+
+
+def test_the_summary_is_handed_over_once_builds_were_begun_and_is_never_an_earlier_one(
+    plan_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary_path(tmp_path).parent.mkdir(parents=True)
+    summary_path(tmp_path).write_text("of yesterday")
+    told: list[str] = []
+    with pytest.raises(BadInput):
+        build([plan_of(lock=None)], stream=io.StringIO(), run=engine, told=told.append)
+    assert told == []
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise Interrupted(2, ("a2 amd64",))
+
+    monkeypatch.setattr(build_module, "run_jobs", interrupted)
+    with pytest.raises(Interrupted):
+        build([plan_of()], stream=io.StringIO(), run=engine, told=told.append)
+    (text,) = told
+    assert json.loads(text)["interrupted"] is True
+    assert [one["variant"] for one in json.loads(text)["skipped"]] == ["a2"]
+
+
+NOTHING = {"ServerVersion": "26.1.5"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[" * 100_000,
+        "null",
+        "[]",
+        json.dumps({**NOTHING, "ClientInfo": [], "DriverStatus": {}, "NCPU": "two", "MemTotal": None}),
+        json.dumps({**NOTHING, "ClientInfo": {"Plugins": [None, "buildx", {"Name": 1}]}, "DriverStatus": [[], 1, [1]]}),
+        json.dumps({"ServerVersion": "9" * 5000, "DriverStatus": [["driver-type", None]]}),
+        json.dumps({"ServerErrors": [None, {}], "ServerVersion": ""}),
+        json.dumps({"ServerErrors": "down"}),
+    ],
+)
+def test_whatever_docker_info_says_is_no_traceback(plan_of, said: str) -> None:
+    def strange(command: Sequence[str]) -> Answer:
+        return Answer(0, said, "") if "info" in command else engine(command)
+
+    with pytest.raises(MissingTool):
+        build([plan_of()], stream=io.StringIO(), run=strange)

@@ -7,6 +7,7 @@ import pytest
 
 from ascend_images.errors import BadInput
 from ascend_images.images.gate import check_plans, load_lock
+from ascend_images.images.gate import refusal as refused
 from ascend_images.images.plan import Choices
 from ascend_images.images.stages import stage_names
 from ascend_images.pins.load import load
@@ -145,3 +146,19 @@ def test_one_image_twice_in_a_call_is_refused(plan_of) -> None:
 def test_two_variants_with_one_image_name_are_refused(plan_of) -> None:
     twin = msgspec.structs.replace(resolve(PINS, "a2"), name="twin")
     assert "a2 amd64 and twin amd64 would both be" in refusal(plan_of("a2"), plan_of(twin)).found
+
+
+def test_a_base_of_other_pins_is_told_to_the_lock_as_pins(plan_of) -> None:
+    """`invoke lock` takes no base image: the lock is of the pins that the base stands for."""
+    other = Choices(other_base="quay.io/ascend/cann:9.0.1-910b-openeuler24.03-py3.11")
+    changed = msgspec.structs.replace(
+        resolve(PINS, "a2"), cann="9.0.1", base_cann="9.0.1", os="openeuler24.03", python="3.11"
+    )
+    error = refusal(plan_of(changed, choices=other, lock=None))
+    assert error.do == "invoke lock --variant a2 --set cann=9.0.1 --set os=openeuler24.03 --set python=3.11"
+    overlay = refusal(plan_of(OVERLAY, choices=other, lock=None))
+    assert "--set base_cann=8.5.1 --set os=ubuntu22.04 --set python=3.11" in overlay.do
+
+
+def test_nothing_wrong_is_no_refusal(plan_of) -> None:
+    assert refused([plan_of()], stages=stage_names) is None

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,33 @@ def test_the_image_is_named_by_its_tag_and_the_kernels_word_for_the_architecture
     variant = resolve(PINS, "a2")
     assert plan_of("a2", Arch.ARM64).image == f"{variant.repository}:{variant.tag}-aarch64"
     assert plan_of("a2", Arch.AMD64).image == f"{variant.repository}:{variant.tag}-x86_64"
+
+
+def test_a_suffix_stands_behind_the_tag_and_before_the_architecture(plan_of) -> None:
+    variant = resolve(PINS, "a2")
+    plan = plan_of("a2", Arch.ARM64, suffix="-changed")
+    assert (plan.tag, plan.image) == (f"{variant.tag}-changed", f"{variant.repository}:{variant.tag}-changed-aarch64")
+    assert target_of(plan, {}).tags == (plan.image,)
+    assert plan.labels == {}
+
+
+def test_an_image_of_stand_ins_says_so_in_its_tag_and_a_label(plan_of) -> None:
+    plan = plan_of("a2", suffix="-sandbox")
+    assert plan.image.endswith("-sandbox-x86_64")
+    assert target_of(plan, {}).labels == {"io.ascend-images.sandbox": "true"}
+
+
+@pytest.mark.parametrize("image", ["m.example/mycann:latest", "m.example/ours:7", f"m.example/cann@sha256:{'a' * 64}"])
+def test_a_base_whose_name_says_nothing_is_remarked_on(plan_of, image: str) -> None:
+    (note,) = plan_of(choices=Choices(base_image=image), network=Network(settings={})).notes
+    assert note.startswith(f"--base-image {image}: its name does not say which CANN, chip, OS and Python it holds")
+    assert "CANN 9.1.0, 910b, ubuntu22.04 and Python 3.12 are taken for granted" in note
+
+
+def test_a_base_whose_tag_says_it_all_is_not_remarked_on(plan_of) -> None:
+    text = "m.example/cann:9.1.0-910b-ubuntu22.04-py3.12"
+    plan = plan_of(choices=Choices(base_image=text), network=Network(settings={}, notes=("a proxy",)))
+    assert plan.notes == ("a proxy",)
 
 
 def test_an_architecture_the_variant_is_not_built_for_is_refused(plan_of) -> None:
@@ -84,7 +112,8 @@ def test_secrets_are_named_with_their_files(plan_of, tmp_path: Path) -> None:
 def test_contexts_of_the_caller_and_choices_come_together(plan_of, tmp_path: Path) -> None:
     wheels = tmp_path / "my-wheels"
     wheels.mkdir()
-    (wheels / "x-1-py3-none-any.whl").write_text("")
+    with zipfile.ZipFile(wheels / "x-1-py3-none-any.whl", "w"):
+        pass
     plan = plan_of(
         choices=Choices(wheels=wheels),
         contexts={"cann": "docker-image://standin:1"},
@@ -221,3 +250,25 @@ def test_the_time_is_that_of_the_last_commit_of_pins_or_locks(tmp_path: Path) ->
     commit("locks/a2.amd64.txt", 1600000001)
     commit("README.md", 1600000002)
     assert source_date_epoch(tmp_path, {}) == 1600000001
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("x.whl", b"", "has no wheel's name"),
+        ("x-1-py3-none-any.whl", b"no archive", "is no zip archive"),
+        ("x-1-py3-none-any.whl", None, "is no file"),
+    ],
+)
+def test_what_is_no_wheel_in_a_folder_of_wheels_is_named(
+    plan_of, tmp_path: Path, name: str, content: bytes | None, expected: str
+) -> None:
+    folder = tmp_path / "my-wheels"
+    folder.mkdir()
+    if content is None:
+        (folder / name).mkdir()
+    else:
+        (folder / name).write_bytes(content)
+    with pytest.raises(BadInput) as error:
+        plan_of(choices=Choices(wheels=folder))
+    assert f"{name} {expected}" in error.value.found

@@ -208,3 +208,17 @@ def test_a_step_that_is_begun_again_is_not_done_twice() -> None:
 def test_a_warning_of_the_engine_is_shown() -> None:
     short = base64.b64encode(b"deprecated thing").decode()
     assert told(status(warnings=[{"short": short}]))[1] == ["warning: deprecated thing"]
+
+
+def test_a_step_that_ends_itself_with_a_reason_is_shown_once() -> None:
+    long = "RUN --mount=type=cache,target=/root/.cache " + "x" * 200
+    error = 'process "/bin/bash -c x" did not complete successfully: exit code: 1'
+    state, _ = told(
+        status(vertexes=[vertex(f"[s 1/1] {long}")])
+        + status(logs=[log("build stopped: the lock is incomplete\n")])
+        + status(vertexes=[vertex(f"[s 1/1] {long}", completed="2026-01-01T00:00:02Z", error=error)])
+    )
+    failure = state.failed_step()
+    assert failure is not None
+    assert (failure.command, failure.error) == (long, "the lock is incomplete")
+    assert str(failure).count(long) == 1

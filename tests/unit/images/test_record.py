@@ -93,3 +93,10 @@ def test_a_file_that_is_no_whole_record_is_refused(plan_of, tmp_path: Path, chan
     path.write_bytes(str(text).encode(errors="surrogateescape"))
     with pytest.raises(BadInput, match="not the record of a build"):
         load_record(path)
+
+
+def test_the_record_names_the_image_as_it_is_called(plan_of) -> None:
+    plan = plan_of(suffix="-sandbox")
+    found = record(plan)
+    assert found.tag.endswith("-sandbox")
+    assert found.image == plan.image

@@ -1,8 +1,12 @@
 import re
+import shlex
+import shutil
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +17,7 @@ from ascend_images.images.dockerfile import Instruction, instructions
 from ascend_images.images.render import render
 from ascend_images.images.stages import stage_names
 from ascend_images.images.view import _quoted, labels
-from ascend_images.pins.model import Patch
+from ascend_images.pins.model import Index, Patch
 from ascend_images.pins.platform import Arch
 from tests.unit.images.mini import COMMIT, INDEXES, SOURCES, mini, overlay, source
 
@@ -348,9 +352,89 @@ def test_a_value_of_env_comes_back_as_it_was(value: str) -> None:
     assert re.sub(r'\\(["\\$])', r"\1", inner) == value
 
 
-def test_a_line_break_in_a_value_is_refused() -> None:
-    with pytest.raises(BadInput, match="line break"):
-        render(mini(env={"A": "x\ny"}))
+CONTROL = ("\n", "\r", "\0", "\x1b", "\x7f", "\x85", "\u2028", "\u202e")
+TEXTS = {
+    "env.A": lambda text: {"env": {"A": text}},
+    "install_env.A": lambda text: {"install_env": {"A": text}},
+    "sources[0].git": lambda text: {"sources": (source(0, git=f"https://x/{text}"),)},
+    "sources[0].ref": lambda text: {"sources": (source(0, ref=f"v1{text}"),)},
+    "sources[0].path": lambda text: {"sources": (source(0, path=f"/x{text}"),)},
+    "sources[0].env.A": lambda text: {"sources": (source(0, env={"A": text}),)},
+    "packages.six": lambda text: {"packages": {"six": f"1{text}"}},
+    "exclude.six": lambda text: {"exclude": {"six": text}},
+    "base_image": lambda text: {"base_image": f"x{text}"},
+    "tag": lambda text: {"tag": f"x{text}"},
+    "stack": lambda text: {"stack": f"x{text}"},
+    "experimental": lambda text: {"experimental": text},
+    "workdir": lambda text: {"workdir": f"/x{text}"},
+    "cann_home": lambda text: {"cann_home": f"/x{text}"},
+    "chip.name": lambda text: {"chip": msgspec.structs.replace(mini().chip, name=text)},
+    "system_packages[0]": lambda text: {"system_packages": (f"gcc{text}",)},
+    "indexes.a.url": lambda text: {"indexes": {"a": Index(url=f"https://x/{text}", serves=("six",))}},
+}
+
+
+@pytest.mark.parametrize("key", TEXTS)
+@pytest.mark.parametrize("character", CONTROL)
+def test_a_control_character_anywhere_is_refused_by_its_key(key: str, character: str) -> None:
+    with pytest.raises(BadInput, match="control character") as error:
+        render(mini(**TEXTS[key](f"{character}RUN x")))
+    assert f"{key}: " in error.value.found
+
+
+def test_the_lines_of_a_patch_may_be_several() -> None:
+    change = Patch(distribution="x", file="x.py", find="a\n\tb", replace="c\nd\n", count=1, reason="r")
+    assert '"a\\n\\tb"' in render(mini(patches=(change,)))
+
+
+@pytest.mark.parametrize(
+    "value", ["{{ 7 * 7 }}", "{% raw %}", "`id`", "$(id)", "${HOME}", '"; id; "', "'; id; '", "\\"]
+)
+def test_what_a_template_or_a_shell_would_run_stays_text(value: str) -> None:
+    text = render(mini(env={"A": value}, install_env={"B": value}))
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    assert f'A="{escaped}"' in text
+    assert f"B={shlex.quote(value)} " in text
+
+
+@pytest.fixture
+def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the templates that is rendered instead."""
+    folder = tmp_path / "dockerfiles" / "templates"
+    shutil.copytree(render_module.TEMPLATES, folder)
+    monkeypatch.setattr(render_module, "TEMPLATES", folder)
+    for cached in (render_module._template, render_module._library):
+        cached.cache_clear()
+    yield folder
+    for cached in (render_module._template, render_module._library):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"a\n{{ name + 1 }}", "Dockerfile.j2:2: TypeError: "),
+        (b"{{ 1 / 0 }}", "Dockerfile.j2:1: ZeroDivisionError: "),
+        (b"{% include 'gone' %}", "Dockerfile.j2:1: TemplateNotFound: "),
+        (b"{{ nothing }}", "names what there is not: 'nothing' is undefined"),
+        (b"\n{% if %}", "Dockerfile.j2:2: "),
+        (b"\xff", "Dockerfile.j2: byte 0 is not UTF-8"),
+    ],
+)
+def test_whatever_a_template_does_is_told_with_its_name(templates: Path, text: bytes, expected: str) -> None:
+    (templates / "Dockerfile.j2").write_bytes(text)
+    with pytest.raises(BadInput) as error:
+        render(mini())
+    assert expected in str(error.value)
+    assert str(error.value).count("wanted:") == 1
+
+
+@pytest.mark.parametrize("name", ["Dockerfile.j2", "build.sh"])
+def test_a_template_that_is_gone_is_to_be_had_again(templates: Path, name: str) -> None:
+    (templates / name).unlink()
+    with pytest.raises(BadInput, match="No such file") as error:
+        render(mini())
+    assert error.value.do == f"git checkout -- dockerfiles/templates/{name}"
 
 
 def test_entrypoint_command_and_shell_are_those_of_the_release() -> None:

@@ -93,3 +93,12 @@ def test_stale_files_end_in_the_exit_code_of_a_failed_check(tmp_path: Path) -> N
     assert error.value.exit_code == 5
     assert "mini.Dockerfile is missing" in str(error.value)
     assert "invoke render --variant mini" in str(error.value)
+
+
+def test_what_mends_is_about_those_that_were_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(CheckFailed) as error:
+        require_rendered(tmp_path, iter([mini(), mini(name="other")]), all_of_them=False)
+    assert error.value.do == "invoke render --variant mini --variant other"
+    with pytest.raises(CheckFailed) as error:
+        require_rendered(tmp_path, [mini()])
+    assert error.value.do == "invoke render"

@@ -1,7 +1,9 @@
 """Build processes: so many at a time, one log each, one failure alone, and all gone after an interruption."""
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -37,6 +39,10 @@ class Seen:
 
     def ended(self, name: str, ok: bool, seconds: float) -> None:
         self.events.append(("built" if ok else "failed", name))
+        self.running -= 1
+
+    def interrupted(self, name: str, seconds: float) -> None:
+        self.events.append(("interrupted", name))
         self.running -= 1
 
 
@@ -145,7 +151,7 @@ def test_a_program_that_is_not_there_ends_the_call_and_leaves_no_process(tmp_pat
     assert not (tmp_path / "pid").exists() or not alive(int((tmp_path / "pid").read_text()))
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_all_that_run_with_what_they_started_and_begins_no_other(tmp_path: Path, signum: int) -> None:
     """As the docker client does, each starts a process of its own that does the work."""
     code = (
@@ -170,6 +176,11 @@ def test_a_signal_ends_all_that_run_with_what_they_started_and_begins_no_other(t
     assert time.monotonic() - began < 15
     assert ended == [], "an interrupted build has no end of its own"
     assert [event for event in seen.events if event[0] == "started"] == [("started", "a"), ("started", "b")]
+    assert {event for event in seen.events if event[0] not in ("started", "said")} == {
+        ("interrupted", "a"),
+        ("interrupted", "b"),
+    }
+    assert sorted(interrupted.value.names) == ["a", "b"]
     assert len(pids()) == 4
     assert not [pid for pid in pids() if alive(pid)]
 
@@ -199,7 +210,7 @@ def test_what_does_not_end_by_itself_is_ended_when_its_time_is_over(
 
 
 def test_signals_mean_afterwards_what_they_meant_before(tmp_path: Path) -> None:
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     go([job(tmp_path, "one", "pass")])
     assert {signum: signal.getsignal(signum) for signum in before} == before
 
@@ -222,3 +233,32 @@ def test_an_error_in_what_follows_a_build_leaves_no_process(tmp_path: Path) -> N
     with pytest.raises(RuntimeError, match="unexpected"):
         run_jobs([long, short], at_once=2, view=Seen(), on_end=fail)
     assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        thread = interrupt_when((tmp_path / "ready").exists, signal.SIGHUP)
+        seen, _ = go([job(tmp_path, "one", f"open('{tmp_path}/ready', 'w').close(); time.sleep(1)")])
+        thread.join()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert seen.events[-1] == ("built", "one")
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv of util-linux here")
+def test_a_build_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    code = f"open('{tmp_path}/pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    text = (
+        "from pathlib import Path\nfrom tests.unit.images.test_run import go, job\n"
+        f"go([job(Path({str(tmp_path)!r}), 'one', {code!r})])"
+    )
+    with subprocess.Popen([sys.executable, "-c", text], cwd=Path(__file__).parents[3]) as parent:
+        deadline = time.monotonic() + 30
+        while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        parent.kill()
+    pid = int((tmp_path / "pid").read_text())
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(pid)

@@ -260,3 +260,43 @@ def test_a_machine_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingTool, match="no git command"):
         local_source(VLLM, folder)
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc", "third/../../outside", ".", "link/part"])
+def test_a_submodule_outside_of_the_checkout_is_refused(tmp_path: Path, path: str) -> None:
+    project(tmp_path / "outside", name="other")
+    folder = project(tmp_path / "vllm")
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / ".gitmodules").write_text(f'[submodule "x"]\n\tpath = {path}\n\turl = https://x.example/x\n')
+    git(folder, "add", "-A")
+    git(folder, "commit", "--quiet", "-m", "submodule")
+    source = local_source(msgspec.structs.replace(VLLM, submodules=True), folder)
+    before = listing(tmp_path / "outside")
+    with pytest.raises(BadInput, match="outside of the checkout"):
+        stage_source(source, tmp_path / "staging")
+    assert listing(tmp_path / "outside") == before
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_a_checkout_of_another_user_is_told_with_the_setting_that_trusts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project(tmp_path / "vllm")
+    # git's own way to try it.
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(BadInput, match="belongs to another user") as error:
+        local_source(VLLM, folder)
+    assert error.value.do == f"git config --global --add safe.directory {folder}"
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 5000, "x = " + "9" * 5000, 'project = "vllm"', "[[["])
+def test_a_pyproject_that_cannot_be_read_names_no_project(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert declared_name(tmp_path) == ""
+
+
+def test_files_whose_names_are_no_text_come_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project(tmp_path / "vllm")
+    (folder / os.fsdecode(b"x\xff.py")).write_text("x\n")
+    source = local_source(VLLM, folder)
+    assert (stage_source(source, tmp_path / "staging") / os.fsdecode(b"x\xff.py")).is_file()

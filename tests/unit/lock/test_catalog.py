@@ -126,6 +126,17 @@ def test_an_index_that_cannot_be_reached_says_why_in_a_few_words(index: Callable
         index().probe("https://nowhere.example/simple", "torch")
 
 
+def test_an_index_that_never_comes_to_an_end_is_not_waited_for(
+    index: Callable[[], Catalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_PROBE_TOTAL", 0.1)
+    monkeypatch.setattr(Catalog, "_listing", lambda *_, **__: catalog.time.sleep(5))
+    began = catalog.time.monotonic()
+    with pytest.raises(IndexUnreachableError, match=r"no whole answer within 0\.1 s"):
+        index().probe(INDEX, "torch")
+    assert catalog.time.monotonic() - began < 3
+
+
 def test_what_answers_with_no_list_of_files_gave_no_answer(server: Server, index: Callable[[], Catalog]) -> None:
     server.answers[f"{INDEX}/six/"] = 200, b"{}", {"Content-Type": "text/csv"}
     with pytest.raises(IndexUnreachableError):

@@ -340,6 +340,7 @@ def test_a_lock_that_cannot_be_read_counts_as_not_there(lock: Lock, tmp_path: Pa
     assert known_locks(variant({}), tmp_path) == {}
 
 
+@pytest.mark.subprocess  # git is asked about its settings
 def test_a_mirror_replaces_indexes_by_name_and_the_default_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = usual_means(pins().mirror["cn"])

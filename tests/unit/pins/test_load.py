@@ -1,5 +1,6 @@
 """versions.toml is read whole, and every fault is told with its line."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -141,9 +142,16 @@ def test_a_name_that_nothing_has_is_told(before: str, after: str, expected: str)
     assert expected in refused(before, after)
 
 
-def test_one_name_for_two_variants_is_told() -> None:
-    with pytest.raises(BadInput, match='variants "a2" and "b2" are both called "first"'):
-        parse(SMALL + '[variant.b2]\nstack = "child"\nhardware = "a2"\naliases = ["first"]\n')
+@pytest.mark.parametrize("alias", ["first", "FIRST"])
+def test_one_name_for_two_variants_is_told(alias: str) -> None:
+    with pytest.raises(BadInput, match=f'variants "a2" and "b2" are both called "{alias}"'):
+        parse(SMALL + f'[variant.b2]\nstack = "child"\nhardware = "a2"\naliases = ["{alias}"]\n')
+
+
+def test_one_image_of_two_variants_is_told_whichever_is_meant() -> None:
+    with pytest.raises(BadInput, match='variants "a2" and "b2" give the same tag registry') as caught:
+        parse(SMALL + '[variant.b2]\nstack = "child"\nhardware = "a2"\n')
+    assert "`tag` of its own in [variant.b2]" in caught.value.do
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -160,3 +168,59 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
 def test_the_line_of_a_key_is_the_deepest_that_stands_on_a_line_of_its_own() -> None:
     assert line_of(SMALL, ("cann", "9.1.0", "bases", 0, "os")) == 13
     assert line_of(SMALL, ("nowhere",)) == 0
+
+
+def test_a_byte_order_mark_is_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / "versions.toml").write_text("\ufeff" + SMALL, encoding="utf-8")
+    assert load(tmp_path / "versions.toml") == parse(SMALL)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])
+def test_what_is_no_file_of_pins_is_told_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "versions.toml"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+        case "huge":
+            with path.open("wb") as stream:
+                stream.truncate(1 << 40)
+    with pytest.raises(BadInput, match=r"not a regular file|Is a directory|larger than 64 MB"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x = " + "[" * 5000, "not TOML: brackets are nested too deeply"),
+        ("x = " + "{a=" * 5000, "not TOML: brackets are nested too deeply"),
+        ("x = " + "9" * 5000, "not TOML: Exceeds the limit"),
+        (".".join(["x"] * 5000) + " = 1", 'unknown key "x"'),
+    ],
+)
+def test_what_is_too_much_for_python_is_no_traceback(line: str, expected: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(SMALL.replace("[base]", f"{line}\n[base]"))
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key"),
+    [
+        ('torch = "2.9.0"', 'torch = "2.9.0\\nRUN x"', "versions.toml:40: stack.child.packages.torch: "),
+        ('reason = "c"', 'reason = "c\\u0000"', "stack.parent.relax[0].reason: "),
+        (
+            'repository = "registry.example/parent"',
+            'repository = "registry.example/parent\\r"',
+            "stack.parent.repository: ",
+        ),
+        ('name = "Atlas A2"', 'name = "Atlas\\u001b[31m"', "hardware.a2.name: "),
+        ('aliases = ["first"]', 'aliases = ["first\\u202e"]', "variant.a2.aliases[0]: "),
+        ("[stack.child.packages]", '[stack.child.env]\n"A\\nB" = "1"\n[stack.child.packages]', "the key holds U+000A"),
+    ],
+)
+def test_a_control_character_is_told_by_its_key(before: str, after: str, key: str) -> None:
+    assert key in refused(before, after)

@@ -1,5 +1,6 @@
 """The package lock's file format: what is written is read again, and nothing else is taken for one."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -43,6 +44,7 @@ def test_a_lock_is_a_requirements_file_under_a_head() -> None:
         "# platform: linux/arm64",
         "# python: 3.12",
         "# inputs: sha256:" + "1" * 64,
+        "# content: sha256:82a2695dd52dd73d55469490e2181af9e4fa7f2b33bbccf9463c970e64481a2b",
         "# incomplete: torch==2.10.0: its index could not be reached",
         "# differs: decord==0.6.0 only here: it has no file for x86_64",
         "# sdist: jieba",
@@ -103,6 +105,14 @@ NONSENSE = {
     "an unknown key": ("# python: 3.12", "# pyhton: 3.12", 'unknown key "pyhton"'),
     "a key twice": ("# python: 3.12", "# python: 3.12\n# python: 3.11", '"python" twice'),
     "a missing key": ("# inputs: sha256:" + "1" * 64 + "\n", "", "the head lacks inputs"),
+    "no digest": ("# content: sha256:", "# sdist: sha256:", "the head lacks content"),
+    "another digest": ("# content: sha256:", "# content: sha256:0", "was changed after it was made"),
+    "another reason": ("“seen” to work", "works", "was changed after it was made"),
+    "another version": ("\ntorch==2.10.0", "\ntorch==2.10.1", "has no hash"),
+    "another version of a package with hashes": ("jieba==0.42.1", "jieba==0.42.2", "was changed after it was made"),
+    "another hash": ("sha256:" + "2" * 64, "sha256:" + "3" * 64, "was changed after it was made"),
+    "a package less": ("torch==2.10.0\n", "", "was changed after it was made"),
+    "conflicts without end": ("# conflict: {", "# conflict: " + "[" * 9999 + "{", "a conflict line cannot be read"),
     "a comment that is no key": ("# sdist: jieba", "# a remark", "not a line of a lock's head"),
     "no digest of inputs": ("# inputs: sha256:" + "1" * 64, "# inputs: md5:1", "not a hash of inputs"),
     "another platform": ("linux/arm64", "windows/arm64", "unknown platform"),
@@ -137,6 +147,18 @@ def test_nonsense_is_an_error_that_says_what_it_is(case: str) -> None:
 def test_a_lock_that_is_not_there_says_how_it_is_made(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"invoke lock --variant a3-cann8\.5"):
         LockFile.load(tmp_path / file_name("a3-cann8.5", Arch.AMD64))
+
+
+def test_a_lock_with_the_line_ends_of_windows_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a2.arm64.txt"
+    path.write_bytes(TEXT.replace("\n", "\r\n").encode())
+    assert LockFile.load(path) == LOCK
+
+
+def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a2.arm64.txt")
+    with pytest.raises(BadInput, match="not a regular file"):
+        LockFile.load(tmp_path / "a2.arm64.txt")
 
 
 def test_a_lock_that_is_not_text_is_an_error(tmp_path: Path) -> None:
@@ -187,3 +209,15 @@ def test_rewording_a_reason_or_moving_a_path_leaves_a_lock_current() -> None:
     exclude = dict.fromkeys(A2.exclude, "other words")
     changed = msgspec.structs.replace(A2, relax=reworded, sources=moved, exclude=exclude, env={}, tag="another")
     assert is_current(made_of(A2), changed)
+
+
+def test_a_lock_that_cannot_be_read_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    for path in (tmp_path / "a3-cann8.5.arm64.txt", tmp_path / "none" / "a3-cann8.5.arm64.txt"):
+        if path.parent.is_dir():
+            path.write_text("six==1.0\n")
+        with pytest.raises(BadInput) as caught:
+            LockFile.load(path)
+        assert caught.value.do.endswith(": invoke lock --variant a3-cann8.5")
+    with pytest.raises(BadInput) as caught:
+        LockFile.parse(TEXT + "nonsense\n", tmp_path / "other.amd64.txt")
+    assert caught.value.do == "make the lock again: invoke lock --variant a2", "the head says whose it is"

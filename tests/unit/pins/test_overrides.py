@@ -113,3 +113,49 @@ def test_relaxations_are_added_one_by_one() -> None:
         ("vllm", "transformers<5"),
         ("vllm", "opencv-python-headless>=4.13"),
     ]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("vllm=0.22.0", "sources.vllm.ref=v0.23.0"),
+        ("torch-npu=2.10.0.post2", "packages.torch_npu=2.10.0.post4"),
+        ("numpy=1.26.4", "packages.NumPy=1.26.3"),
+    ],
+)
+def test_two_spellings_of_one_key_with_two_values_are_refused(pair: tuple[str, str]) -> None:
+    assert "mean the same thing" in refused(*pair)
+    assert applied(pair[0], pair[0])
+
+
+def test_a_variable_of_a_source_is_set_by_its_name() -> None:
+    source = applied("sources.vllm.env.MAX_JOBS=8")[0].sources["vllm"]
+    assert source.env == {"VLLM_TARGET_DEVICE": "empty", "MAX_JOBS": "8"}
+    assert "sources.vllm.env.A.B: " not in refused("sources.vllm.envy=1")
+    assert 'unknown key "env."' in refused("sources.vllm.env.=1")
+
+
+@pytest.mark.parametrize("value", ["[" * 5000, "9" * 5000, "1\n[x]", ""])
+def test_a_value_that_is_none_is_told_in_a_few_words(value: str) -> None:
+    message = refused(f"sources.vllm.submodules={value}")
+    assert "wanted: a TOML value" in message
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("env.A=x\ny", "--set env.A: holds the control character U+000A"),
+        ("env.A B=x", '--set env."A B": "A B" is not the name of a variable'),
+        ("repository=Registry:x", "--set repository: "),
+        ("numpy=one", '--set packages.numpy: "one" is neither a version nor a specifier'),
+        ("packages.a/b=1", '"a/b" is not the name of a distribution'),
+        ("sources.vllm.path=/etc/vllm", "belongs to the image's system"),
+        ("sources.vllm.path=/vllm/..", "is not the path of a folder"),
+        ("sources.vllm.path=/vllm-ascend/vllm", 'in "/vllm-ascend" lies the folder of source vllm'),
+        ("python=3", '--set python: "3" is not Python\'s X.Y'),
+        ("relax.vllm=numpy==one", "is not a requirement"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_told_by_its_key(text: str, expected: str) -> None:
+    assert expected in refused(text)

@@ -1,5 +1,6 @@
 """A Variant is what versions.toml says, with every default filled in and every rule asked."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ from ascend_images.errors import BadInput
 from ascend_images.pins.load import load
 from ascend_images.pins.model import Pins
 from ascend_images.pins.platform import Arch
-from ascend_images.pins.resolve import resolve, resolve_all, variant_name
+from ascend_images.pins.resolve import pinned_images, resolve, resolve_all, variant_name
 
 PINS = load(Path(__file__).parents[3] / "versions.toml")
 
@@ -177,10 +178,59 @@ def test_what_cannot_be_an_image_is_refused(name: str, overrides: tuple[str, ...
     assert expected in refused(name, *overrides)
 
 
-def test_two_variants_of_one_tag_are_refused_by_name() -> None:
-    twin = msgspec.structs.replace(PINS.variant["a2"], aliases=())
-    pins = msgspec.structs.replace(PINS, variant={"a2": PINS.variant["a2"], "twin": twin})
+def test_every_image_of_the_file_has_a_name_of_its_own() -> None:
+    images = pinned_images(PINS)
+    assert list(images.values()) == list(PINS.variant)
+    assert images == {f"{one.repository}:{one.tag}": one.name for one in resolve_all(PINS)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "do"),
+    [
+        ({"os": "openeuler24.03"}, "add {os} to the tag template"),
+        ({"hardware": "a3"}, "add {cann_tag} to the tag template"),
+        ({"soc_version": "ascend910b4"}, "give twin a `tag` of its own in [variant.twin], or its stack another "),
+    ],
+)
+def test_two_variants_of_one_image_are_refused_by_name_and_told_apart(changed: dict[str, str], do: str) -> None:
+    entry = msgspec.structs.replace(PINS.variant["a2"], tag="{ms-swift}-py{python}")
+    twin = msgspec.structs.replace(entry, aliases=(), **changed)
+    pins = msgspec.structs.replace(PINS, variant={"a2": entry, "twin": twin})
+    with pytest.raises(BadInput, match='variants "a2" and "twin" give the same tag') as caught:
+        pinned_images(pins)
+    assert caught.value.do.startswith(do)
+
+
+def test_a_variant_that_is_no_image_hides_no_other_fault() -> None:
+    bad = msgspec.structs.replace(PINS.variant["a2"], aliases=(), python="3.9")
+    pins = msgspec.structs.replace(PINS, variant={"a2": PINS.variant["a2"], "bad": bad})
+    assert list(pinned_images(pins).values()) == ["a2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "table"),
+    [
+        ("a2", "torch_npu=2.10.0.post2", "[stack.ms-swift.accept]"),
+        ("a3-cann8.5", "torch_npu=2.9.0.post1", '[stack."ms-swift-cann8.5".accept]'),
+    ],
+)
+def test_a_broken_rule_says_what_accepts_it(name: str, override: str, table: str) -> None:
     with pytest.raises(BadInput) as caught:
-        resolve_all(pins)
-    assert "a2" in str(caught.value)
-    assert "twin" in str(caught.value)
+        resolve(PINS, name, [override])
+    accepts = re.findall(r'--set "(accept\.[a-z-]+=)REASON"', caught.value.do)
+    assert accepts
+    assert len(accepts) == len(caught.value.found.splitlines())
+    assert table in caught.value.do
+    assert resolve(PINS, name, [override, *(f"{accept}on purpose" for accept in accepts)]).name == name
+
+
+def test_an_accept_that_accepts_nothing_is_to_be_removed() -> None:
+    stack = msgspec.structs.replace(PINS.stack["ms-swift"], accept={**PINS.stack["ms-swift"].accept, "abi": "x"})
+    pins = msgspec.structs.replace(PINS, stack={**PINS.stack, "ms-swift": stack})
+    with pytest.raises(BadInput) as caught:
+        resolve(pins, "a2")
+    assert caught.value.do == "remove the accept from [stack.ms-swift.accept] of versions.toml"
+
+
+def test_an_accept_of_no_rule_is_refused() -> None:
+    assert 'unknown rule "torch-npu"' in refused("a2", "accept.torch-npu=as in the public image")

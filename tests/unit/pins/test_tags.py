@@ -485,7 +485,8 @@ class TestUniqueness:
     def test_two_variants_that_differ_in_nothing_are_told_so(self):
         with pytest.raises(BadInput) as error:
             unique_tags([("one", "x"), ("two", "x")], {"one": UBUNTU, "two": UBUNTU})
-        assert "nothing" in error.value.do
+        assert error.value.do.startswith("give two a `tag` of its own in [variant.two]")
+        assert "another `repository`" in error.value.do
 
     def test_one_variant_may_have_several_tags(self):
         assert unique_tags([("a2", "x"), ("a2", "x-aarch64"), ("a2", "x")]) == {"x": "a2", "x-aarch64": "a2"}

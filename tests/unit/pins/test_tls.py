@@ -30,6 +30,17 @@ OFF = [
     ("FETCH", "wget --no-check-certificate https://x"),
     ("PIP_ARGS", "--trusted-host pypi.example"),
     ("GIT_CONFIG_PARAMETERS", "'http.sslVerify=false'"),
+    ("GIT_CONFIG_PARAMETERS", "'http.sslverify'='false'"),
+    ("GIT_CONFIG_PARAMETERS", "'user.name'='me' 'http.https://x/?a=b.sslVerify'='0x0'"),
+    ("GIT_CONFIG_PARAMETERS", "'http.sslverify'='OFF'"),
+    ("UV_DEFAULT_INDEX", "http://index.example/simple"),
+    ("UV_INDEX", "a=https://a.example b=http://b.example"),
+    ("UV_EXTRA_INDEX_URL", "HTTP://b.example"),
+    ("PIP_INDEX_URL", "http://index.example/simple"),
+    ("PIP_EXTRA_INDEX_URL", "https://a.example http://b.example"),
+    ("PIP_FIND_LINKS", "/wheels ftp://b.example"),
+    ("UV_FIND_LINKS", "https://a.example,http://b.example"),
+    ("npm_config_registry", "http://b.example"),
     ("CMAKE_ARGS", "-DX=1 TLS_VERIFY OFF"),
     ("APT_OPTIONS", "-o Acquire::https::Verify-Peer=false"),
 ]
@@ -43,6 +54,12 @@ FINE = [
     ("VLLM_TARGET_DEVICE", "empty"),
     ("TASK", "walk -k 3"),
     ("GIT_CONFIG_PARAMETERS", "'http.sslVerify=true'"),
+    ("GIT_CONFIG_PARAMETERS", "'http.sslverify'='true' 'user.name'='no'"),
+    ("GIT_CONFIG_PARAMETERS", "'http.sslverify"),
+    ("UV_INDEX", "a=https://a.example b=https://b.example"),
+    ("PIP_FIND_LINKS", "/wheels file:///more"),
+    ("PIP_NO_INDEX", "1"),
+    ("HTTP_PROXY", "http://proxy.example:3128"),
 ]
 
 
@@ -59,7 +76,7 @@ def test_an_environment_that_leaves_tls_on_is_fine(name: str, value: str) -> Non
     check_environment("stack.x.env", {name: value})
 
 
-@pytest.mark.parametrize("value", ["false", "0", "no", ""])
+@pytest.mark.parametrize("value", ["false", "0", "no", "", "OFF", "No", "00", "0x0", "-0", "0k"])
 def test_git_configuration_in_pairs_is_read_as_git_reads_it(value: str) -> None:
     pair = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.https://x/.sslVerify", "GIT_CONFIG_VALUE_0": value}
     with pytest.raises(BadInput, match="GIT_CONFIG_VALUE_0"):
@@ -69,7 +86,12 @@ def test_git_configuration_in_pairs_is_read_as_git_reads_it(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://example.com/x", "git://example.com/x", "git@example.com:x", "ssh://example.com/x", "", "https://"]
+    "url",
+    [
+        *("http://example.com/x", "git://example.com/x", "git@example.com:x", "ssh://example.com/x", "", "https://"),
+        *("https://[::1/x", "https://[x]/", "https://x:port/", "https://x:99999/", 'https://x/"y', "https://x/ y"),
+        *("https://x/`y`", "https://x/{y}", "https://x/'y'", "https://x/\ny", "https://x/\\y"),
+    ],
 )
 def test_an_address_without_https_is_refused_by_key(url: str) -> None:
     with pytest.raises(BadInput, match=r"index\.x\.url"):
@@ -135,3 +157,27 @@ def test_all_faults_are_told_at_once() -> None:
         check_tls(mini(env={"GIT_SSL_NO_VERIFY": "1", "PIP_TRUSTED_HOST": "x"}))
     assert "env.GIT_SSL_NO_VERIFY" in error.value.found
     assert "env.PIP_TRUSTED_HOST" in error.value.found
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"env": {"HF_ENDPOINT": "https://me:s3cret@hf.example"}}, "env.HF_ENDPOINT"),
+        ({"install_env": {"UV_INDEX": "a=https://me:s3cret@a.example"}}, "install_env.UV_INDEX"),
+        ({"install_env": {"HTTPS_PROXY": "http://me:s3cret@p.example:1"}}, "install_env.HTTPS_PROXY"),
+        ({"runtime": {"X": Decision(value="see https://me:s3cret@x.example", reason="x")}}, "runtime.X"),
+        ({"sources": (source(0, env={"X": "https://me:s3cret@x.example"}),)}, "sources.vllm.env.X"),
+        ({"sources": (source(0, git="https://me:s3cret@x.example/vllm"),)}, "sources.vllm.git"),
+        ({"indexes": {"a": Index(url="https://me:s3cret@a.example", serves=("x",))}}, "index.a.url"),
+    ],
+)
+def test_a_password_is_refused_by_its_key_and_not_shown(change: dict[str, Any], key: str) -> None:
+    with pytest.raises(BadInput) as error:
+        check_tls(mini(**change))
+    assert key in error.value.found
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["https://x.example", "https://me@x.example", "a:b@c", "scheme://x:1/a@b", "1:2"])
+def test_what_holds_no_password_is_fine(value: str) -> None:
+    check_tls(mini(env={"X": value}))

@@ -1,0 +1,1 @@
+docker run --rm demo:a2 python -V

@@ -1,0 +1,169 @@
+"""From a command line to plans: names of what is changed, what is never pushed, and what must be current."""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from ascend_images.errors import BadInput, CheckFailed, PublishRefused
+from ascend_images.images.plan import BuildPlan, Choices
+from ascend_images.images.rendered import image_json_path
+from ascend_images.pins.platform import Arch
+from ascend_images.planning import Wishes, name_suffix, plans_for
+from ascend_images.selection import select
+
+ROOT = Path(__file__).parents[2]
+PUSH = Choices(push=True)
+OTHER = "quay.io/ascend/cann:9.1.0-910b-openeuler24.03-py3.12"
+
+MINE = "tag={cann_tag}-{os}-mine"
+
+Plan = Callable[..., BuildPlan]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with the committed pins, locks and rendered files of variant a2."""
+    shutil.copy(ROOT / "versions.toml", tmp_path)
+    for kind in ("locks", "dockerfiles/rendered"):
+        (tmp_path / kind).mkdir(parents=True)
+        for path in (ROOT / kind).glob("a2.*"):
+            shutil.copy(path, tmp_path / kind)
+    return tmp_path
+
+
+@pytest.fixture
+def plan(folder: Path) -> Plan:
+    """Makes the plan of a2 as a command line would."""
+
+    def make(
+        *sets: str,
+        choices: Choices | None = None,
+        base_image: str = "",
+        sources: Mapping[str, Path] | None = None,
+        sandbox: bool = False,
+    ) -> BuildPlan:
+        wishes = Wishes(
+            arches=(Arch.AMD64,),
+            choices=choices or Choices(),
+            sources=sources or {},
+            contexts=(lambda *_: {"cann": "docker-image://stand-in:1"}) if sandbox else None,
+        )
+        (one,) = plans_for(select(folder, ("a2",), sets=sets, base_image=base_image), wishes)
+        return one
+
+    return make
+
+
+@pytest.fixture
+def checkout(folder: Path) -> Path:
+    """A git checkout that calls itself vllm."""
+    top = folder / "vllm"
+    top.mkdir()
+    (top / "pyproject.toml").write_text('[project]\nname = "vllm"\n')
+    git = ["git", "-C", str(top), "-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "--all"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
+    return top
+
+
+def test_what_the_pins_say_has_their_name_and_may_be_pushed(plan: Plan) -> None:
+    assert plan().suffix == ""
+    assert plan(choices=PUSH).suffix == ""
+
+
+def test_a_change_that_changes_nothing_is_none(plan: Plan) -> None:
+    one = plan("vllm=0.23.0", "python=3.12", choices=PUSH)
+    assert one.image == plan().image
+
+
+@pytest.mark.parametrize(
+    ("sets", "base_image"),
+    [
+        (("evalscope=1.11.0",), ""),
+        (("env.MODELSCOPE_CACHE=/x",), ""),
+        (("release=false",), ""),
+        (("soc_version=ascend910b4",), ""),
+        # By its tag this is the other variant a2-openeuler, which the pins say otherwise.
+        (("os=openeuler24.03", "evalscope=1.11.0"), ""),
+        ((), OTHER),
+    ],
+)
+def test_changed_pins_never_get_a_pinned_name(plan: Plan, sets: tuple[str, ...], base_image: str) -> None:
+    one = plan(*sets, base_image=base_image)
+    assert one.tag.endswith("-changed")
+    with pytest.raises(PublishRefused, match="is the name of what") as error:
+        plan(*sets, base_image=base_image, choices=PUSH)
+    own = [word.replace("NAME", "mine") for word in shlex.split(error.value.do.partition(",")[0])]
+    assert plan(*sets, own[1], base_image=base_image, choices=PUSH).tag == one.tag.replace("-changed", "-mine")
+
+
+@pytest.mark.parametrize(
+    "name", ["tag={ms-swift}-{cann_tag}-{os}-mine", "tag={cann_tag}-{os}-mine", "repository=registry.example/team/x"]
+)
+def test_changed_pins_with_a_name_of_their_own_are_pushed_under_it(plan: Plan, name: str) -> None:
+    one = plan("evalscope=1.11.0", name, choices=PUSH)
+    assert one.suffix == ""
+    assert "mine-x86_64" in one.image or one.image.startswith("registry.example/team/x:")
+
+
+@pytest.mark.subprocess
+def test_a_local_checkout_is_a_change(plan: Plan, checkout: Path) -> None:
+    sources = {"vllm": checkout}
+    assert plan(sources=sources).tag.endswith("-changed")
+    with pytest.raises(PublishRefused, match="--source"):
+        plan(sources=sources, choices=PUSH)
+    assert plan(MINE, sources=sources, choices=PUSH).tag == "910b-ubuntu22.04-mine"
+
+
+def test_the_name_of_a_build_can_be_asked_for_without_one(folder: Path) -> None:
+    for sets, suffix in (((), ""), (("evalscope=1.11.0",), "-changed"), ((MINE,), "")):
+        selection = select(folder, ("a2",), sets=sets)
+        assert name_suffix(selection, selection.variants[0]) == suffix
+    assert name_suffix(selection, selection.variants[0], sandbox=True) == "-sandbox"
+
+
+def test_stand_ins_have_a_name_of_their_own_and_stay_on_this_machine(plan: Plan) -> None:
+    assert plan(sandbox=True).tag.endswith("-py3.12-sandbox")
+    assert plan("repository=localhost:5000/x", sandbox=True, choices=PUSH).image.startswith("localhost:5000/x:")
+    for sets in ((), (MINE,), ("repository=registry.example/x",)):
+        with pytest.raises(PublishRefused, match="stand-ins"):
+            plan(*sets, sandbox=True, choices=PUSH)
+
+
+def test_stand_ins_are_not_made_for_what_is_not_pushed(folder: Path) -> None:
+    def never(*_: object) -> dict[str, str]:
+        raise AssertionError("stand-ins were made")
+
+    with pytest.raises(PublishRefused):
+        plans_for(select(folder, ("a2",)), Wishes(choices=PUSH, contexts=never))
+
+
+def test_the_dockerfile_is_the_same_with_stand_ins(plan: Plan) -> None:
+    assert plan(sandbox=True).rendered == plan().rendered
+
+
+def test_wheels_of_ones_own_beside_stand_ins_are_refused(plan: Plan, folder: Path) -> None:
+    with pytest.raises(BadInput, match="--sandbox with --wheels"):
+        plan(sandbox=True, choices=Choices(wheels=folder))
+
+
+@pytest.mark.parametrize("suffix", [".Dockerfile", ".image.json"])
+def test_a_rendered_file_that_is_out_of_date_stops_a_build(plan: Plan, folder: Path, suffix: str) -> None:
+    path = folder / "dockerfiles" / "rendered" / f"a2{suffix}"
+    path.write_text(path.read_text().replace("2.10.0.post4", "2.10.0.post3"))
+    with pytest.raises(CheckFailed, match=f"a2{suffix} is out of date") as error:
+        plan()
+    assert error.value.do == "invoke render --variant a2"
+    path.unlink()
+    with pytest.raises(CheckFailed, match="is missing"):
+        plan()
+
+
+def test_changed_pins_do_not_ask_for_the_committed_files(plan: Plan, folder: Path) -> None:
+    image_json_path(folder, "a2").unlink()
+    assert plan("evalscope=1.11.0").rendered.facts == folder / "build" / "facts" / "a2"
