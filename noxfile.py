@@ -48,10 +48,21 @@ def e2e(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def bench(session: nox.Session) -> None:
-    """Measure rendering against `invoke --version`, side by side in one run."""
+def verify(session: nox.Session) -> None:
+    """Ask an image, check by check, whether it is what its pins say and works on this host.
+
+    nox -s verify -- --variant a2 [--image REF] [--require-npu] …; `nox -s verify -- --help` lists the words.
+    """
     install(session)
-    session.run("python", "tests/bench.py", *session.posargs)
+    session.run("pytest", "-q", "--import-mode=importlib", *session.posargs, "tests/verify")
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure rendering, and verification where the sandbox's a2 is built, each as ratios within one run."""
+    install(session)
+    session.run("python", "-m", "tests.bench", *session.posargs)
+    session.run("python", "-m", "tests.bench_verify", *session.posargs)
 
 
 @nox.session(default=False)

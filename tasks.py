@@ -8,7 +8,7 @@ from typing import Any
 
 from invoke import Collection, Context, Task
 
-from ascend_images import cli
+from ascend_images import call, cli
 
 ROOT = Path(__file__).parent
 
@@ -22,8 +22,12 @@ def verb(**help_texts: str) -> Callable[[Callable[..., None]], Task[Any]]:
     """Make a task of a function: long flags only, lists where a flag may be repeated, errors as exit codes."""
 
     def make(function: Callable[..., None]) -> Task[Any]:
-        repeated = [name for name in ("variant", "set", "source") if name in help_texts]
-        return Task(cli.reporting(function), iterable=repeated, help=help_texts, auto_shortflags=False)
+        repeated = [
+            name
+            for name in ("variant", "set", "source", "arch", "platform", "group_add", "mount", "env")
+            if name in help_texts
+        ]
+        return Task(cli.reporting(call.repeating(function)), iterable=repeated, help=help_texts, auto_shortflags=False)
 
     return make
 
@@ -45,7 +49,7 @@ def show(_: Context, variant: Iterable[str], set: Iterable[str], json: bool = Fa
     from ascend_images.selection import select
 
     chosen = select(ROOT, tuple(variant), sets=tuple(set), allow_broken=True).variants
-    print(report.as_json(chosen) if json else "\n\n".join(report.variant_text(one) for one in chosen))
+    print(report.as_json(report.show_data(chosen)) if json else "\n\n".join(report.variant_text(one) for one in chosen))
 
 
 @verb(variant=VARIANT, set=SET, json=JSON)
@@ -57,34 +61,44 @@ def check(_: Context, variant: Iterable[str], set: Iterable[str], json: bool = F
     names = tuple(variant)
     chosen = select(ROOT, names, everything=not names, sets=tuple(set), allow_broken=True).variants
     print(report.as_json({one.name: one.findings for one in chosen}) if json else report.findings_text(chosen))
-    cli.refuse_broken(chosen)
+    report.require_fitting(chosen)
 
 
 @verb(
     variant=VARIANT,
     all="all variants",
-    arch="architecture(s) to lock; those of the variant by default",
+    arch="architecture(s) to lock, repeated or divided by commas; those of the variant by default",
     set=SET,
     source=SOURCE,
     mirror="a [mirror.NAME] of versions.toml to ask instead",
+    ca_bundle="a company's certificates (PEM), trusted besides this machine's own",
 )
 def lock(
     _: Context,
     variant: Iterable[str],
     set: Iterable[str],  # noqa: A002
     source: Iterable[str],
+    arch: Iterable[str],
     all: bool = False,  # noqa: A002
-    arch: str = "",
     mirror: str = "",
+    ca_bundle: str = "",
 ) -> None:
     """Resolve the pins to the whole package set, and write the package locks (asks package indexes and git hosts)."""
     from ascend_images import locking
     from ascend_images.selection import select
 
     selection = select(ROOT, tuple(variant), everything=all, sets=tuple(set))
-    arches = cli.architectures([arch] if arch else [])
+    arches = cli.architectures(arch)
     folders = cli.source_folders(source)
-    for line in locking.lock(selection, arches, folders, mirror=mirror, say=lambda text: print(text, file=sys.stderr)):
+    made = locking.lock(
+        selection,
+        arches,
+        folders,
+        mirror=mirror,
+        ca_bundle=cli.folder(ca_bundle) if ca_bundle else None,
+        say=lambda text: print(text, file=sys.stderr),
+    )
+    for line in made:
         print(line)
 
 
@@ -96,16 +110,18 @@ def render(_: Context, variant: Iterable[str], set: Iterable[str], check: bool =
 
     names = tuple(variant)
     selection = select(ROOT, names, everything=not names, sets=tuple(set))
+    changed = []
     if check:
         generated.require_current(selection, everything=not names)
-    for path in () if check else generated.write(selection, everything=not names):
-        print(path)
+    else:
+        changed = generated.write(selection, everything=not names)
+    print("\n".join(map(str, changed)) or generated.up_to_date(selection))
 
 
 @verb(
     variant=VARIANT,
     all="all variants",
-    arch="architecture(s): amd64 or arm64, in any spelling; the host's by default",
+    arch="architecture(s), repeated or divided by commas: amd64 or arm64, in any spelling; the host's by default",
     platform="the same as Docker writes it: linux/arm64",
     set=SET,
     source=SOURCE,
@@ -113,22 +129,22 @@ def render(_: Context, variant: Iterable[str], set: Iterable[str], check: bool =
     base_image="a base image from elsewhere, or of another release",
     mirror="a [mirror.NAME] of versions.toml, for this build alone",
     ca_bundle="a company's certificates (PEM), for this build alone",
-    push="push to the registry, each architecture under its own tag",
+    push="push to the registry, each architecture under its own tag; refused for what is not under a name of its own",
     builder="a buildx builder; the engine's own by default",
     jobs="how many images are built at a time",
-    dry_run="print the bake file and build nothing",
+    dry_run="print the bake file (JSON) and build nothing; on standard error, why the build would be refused",
     unlocked="take what no hash is known for; the record and the image's labels say so",
-    sandbox="with stand-ins for everything that comes from outside",
-    json="print the summary as JSON at the end",
+    sandbox="with stand-ins for everything that comes from outside; the tag ends in -sandbox",
+    json="print build/summary.json at the end: images built (digest …), failed (step, error, log …), skipped",
 )
 def build(
     _: Context,
     variant: Iterable[str],
     set: Iterable[str],  # noqa: A002
     source: Iterable[str],
+    arch: Iterable[str],
+    platform: Iterable[str],
     all: bool = False,  # noqa: A002
-    arch: str = "",
-    platform: str = "",
     wheels: str = "",
     base_image: str = "",
     mirror: str = "",
@@ -143,19 +159,22 @@ def build(
 ) -> None:
     """Build images from their locks, and have each check itself."""
     from ascend_images import planning
-    from ascend_images.images.build import build, summary_path
+    from ascend_images.images.build import build, reasons_against, require_jobs
     from ascend_images.images.plan import Choices, source_date_epoch
     from ascend_images.images.plan import dry_run as bake_file
+    from ascend_images.images.turns import in_turn
     from ascend_images.selection import select
 
-    arches = cli.architectures([arch] if arch else [], [platform] if platform else [])
+    require_jobs(jobs)
+    arches = cli.architectures(arch, platform)
     selection = select(ROOT, tuple(variant), everything=all, sets=tuple(set), base_image=base_image)
     choices = Choices(
         push=push,
         builder=builder,
         unlocked=unlocked,
         base_image=selection.base_image,
-        wheels=Path(wheels).expanduser() if wheels else None,
+        other_base="" if selection.base_image else base_image,
+        wheels=cli.folder(wheels) if wheels else None,
         epoch=source_date_epoch(ROOT, os.environ),
         arch_typed=bool(arches),
     )
@@ -164,18 +183,17 @@ def build(
         choices=choices,
         sources=cli.source_folders(source),
         mirror=mirror,
-        ca_bundle=Path(ca_bundle).expanduser() if ca_bundle else None,
+        ca_bundle=cli.folder(ca_bundle) if ca_bundle else None,
         contexts=stand_ins if sandbox else None,
     )
-    plans = planning.plans_for(selection, wishes)
     if dry_run:
+        plans = planning.plans_for(selection, wishes)
+        for text in reasons_against(plans):
+            print(call.completed(text), file=sys.stderr)
         print(bake_file(plans).decode())
         return
-    try:
-        build(plans, jobs=jobs)
-    finally:
-        if json and summary_path(ROOT).is_file():
-            print(summary_path(ROOT).read_text(encoding="utf-8"), end="")
+    with in_turn(ROOT, planning.turns(selection, wishes), lambda text: print(text, file=sys.stderr, flush=True)):
+        build(planning.plans_for(selection, wishes), jobs=jobs, told=print if json else None)
 
 
 def stand_ins(variant: Any, arch: Any, lock: Any) -> dict[str, str]:
@@ -183,6 +201,93 @@ def stand_ins(variant: Any, arch: Any, lock: Any) -> dict[str, str]:
     from ascend_images.sandbox.standins import prepare
 
     return prepare(variant, arch, lock, lambda text: print(text, file=sys.stderr, flush=True))
+
+
+@verb(
+    variant="the variant whose image is run, or one of its aliases",
+    set="key=value changes a pin, and so the image's name; repeat it",
+    image="another image, by its full name",
+    sandbox="the image that invoke build --sandbox made",
+    devices="NPUs by N of /dev/davinciN: 0,1 or 0-3, all, or none; one free card by default (an A3 card is two)",
+    user="who runs the command: a uid, uid:gid or a name; the image's own user by default",
+    group_add="another group of the user, by number; the group that owns the NPUs is added anyway; repeat it",
+    mount="SOURCE:TARGET or SOURCE:TARGET:ro; repeat it",
+    env="NAME=VALUE; repeat it",
+    workspace="a folder for models and caches, at /mnt/workspace in the container",
+    network="docker's --network, such as host",
+    ipc="docker's --ipc, such as host",
+    shm_size="docker's --shm-size; 1g by default",
+    name="a name for the container",
+    privileged="give the container all rights and devices; never needed for NPUs",
+    print="print the command and run nothing",
+    format="docker, or print a file instead: compose, k8s",
+    resource="the device plugin's resource of a pod; by default huawei.com/Ascend910, Ascend310P or npu, by the chip",
+    host_root="a folder that stands for the host's file system",
+)
+def run(
+    _: Context,
+    variant: Iterable[str],
+    set: Iterable[str],  # noqa: A002
+    group_add: Iterable[str],
+    mount: Iterable[str],
+    env: Iterable[str],
+    image: str = "",
+    sandbox: bool = False,
+    devices: str = "",
+    user: str = "",
+    workspace: str = "",
+    network: str = "",
+    ipc: str = "",
+    shm_size: str = "",
+    name: str = "",
+    privileged: bool = False,
+    print: bool = False,  # noqa: A002
+    format: str = "docker",  # noqa: A002
+    resource: str = "",
+    host_root: str = "/",
+) -> None:
+    """Run a command in an image with this host's NPUs: invoke run --variant a2 -- COMMAND. Nothing may follow it."""
+    from ascend_images import running
+
+    wishes = running.Wishes(
+        variants=tuple(variant),
+        sets=tuple(set),
+        image=image,
+        sandbox=sandbox,
+        devices=devices,
+        user=user,
+        groups=tuple(group_add),
+        mounts=tuple(mount),
+        env=tuple(env),
+        workspace=workspace,
+        network=network,
+        ipc=ipc,
+        shm_size=shm_size,
+        name=name,
+        privileged=privileged,
+        show=print,
+        form=format,
+        resource=resource,
+        host_root=host_root,
+        command=cli.words_after_dashes(),
+    )
+    sys.stdout.write(running.run(ROOT, wishes, say=lambda text: sys.stderr.write(f"{text}\n")))
+
+
+@verb(
+    variant="compare this host with a variant: its hardware, its CANN, its architectures",
+    devices="the NPUs that are wanted, as in --devices 0,1: a problem where they are missing or busy",
+    host_root="a folder that stands for the host's file system",
+    json=JSON,
+)
+def doctor(_: Context, variant: Iterable[str], devices: str = "", host_root: str = "/", json: bool = False) -> None:
+    """Ask what this machine lacks to build images and to run them; ends with 3 if anything is a problem."""
+    from ascend_images import doctoring
+    from ascend_images.pins import report
+
+    found = doctoring.diagnose(doctoring.question_for(ROOT, tuple(variant), devices), root=host_root)
+    print(report.as_json(found) if json else doctoring.as_text(found))
+    doctoring.require_sound(found)
 
 
 @verb()
@@ -193,4 +298,12 @@ def schema(_: Context) -> None:
     print(generated.write_schema(ROOT))
 
 
-namespace = Collection(variants, show, check, lock, render, build, schema)
+@verb()
+def docs(_: Context) -> None:
+    """Write docs/verify.md, which tells of every check what it asks, why, and how it is mended."""
+    from ascend_images import generated
+
+    print(generated.write_check_docs(ROOT))
+
+
+namespace = Collection(variants, show, check, lock, render, build, run, doctor, schema, docs)

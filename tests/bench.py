@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.bench_table import Row, tell
+
 ROOT = Path(__file__).parents[1]
 THOUSAND = """
 import resource, sys, time
@@ -67,20 +69,18 @@ def main() -> int:
     # ru_maxrss is in KiB on Linux.
     megabytes = int(peak) / 1024
     rows = [
-        ("invoke --version, median", f"{statistics.median(version) * 1000:.0f} ms", "", True),
-        ("invoke render of all variants, median", f"{statistics.median(render) * 1000:.0f} ms", "", True),
-        ("ratio", f"{ratio:.2f}", "at most 2.5", ratio <= 2.5),
-        (
+        Row("invoke --version, median", f"{statistics.median(version) * 1000:.0f} ms"),
+        Row("invoke render of all variants, median", f"{statistics.median(render) * 1000:.0f} ms"),
+        Row("ratio", f"{ratio:.2f}", "at most 2.5", ratio <= 2.5),
+        Row(
             "1,000 variants in one process",
             f"{float(taken):.2f} s ({int(size) / 1e6:.1f} MB of text)",
             "at most 2 s",
             float(taken) <= 2,
         ),
-        ("peak memory of that process", f"{megabytes:.0f} MB", "under 150 MB", megabytes < 150),
+        Row("peak memory of that process", f"{megabytes:.0f} MB", "under 150 MB", megabytes < 150),
     ]
-    for name, value, target, met in rows:
-        print(f"{name:40} {value:26} {target:14} {'' if met else 'MISSED'}".rstrip())
-    return 0 if all(met for *_, met in rows) else 1
+    return tell(rows)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .lock import Lock
@@ -85,7 +86,7 @@ class Given:
         """The pinned git checkouts."""
         return list(self.image.get("sources", []))
 
-    @property
+    @cached_property
     def installed(self) -> dict[str, Facts]:
         """Distributions by normal name; of several with one name the one that Python takes."""
         first: dict[str, Facts] = {}
@@ -141,16 +142,22 @@ class Check:
     question: str
     why: str
     ask: Callable[[Given], list[Said]]
+    mend: str
 
 
 CHECKS: list[Check] = []
 
 
-def check(name: str, question: str) -> Callable[[Callable[[Given], list[Said]]], Callable[[Given], list[Said]]]:
-    """Register a function as the check of that name; its docstring says why the question is asked."""
+def check(
+    name: str, question: str, mend: str
+) -> Callable[[Callable[[Given], list[Said]]], Callable[[Given], list[Said]]]:
+    """Register a function as the check of that name; its docstring says why the question is asked.
+
+    `mend` says in general how a failure is mended; what to do about one finding stands in the finding.
+    """
 
     def register(ask: Callable[[Given], list[Said]]) -> Callable[[Given], list[Said]]:
-        CHECKS.append(Check(name, question, " ".join((ask.__doc__ or "").split()), ask))
+        CHECKS.append(Check(name, question, " ".join((ask.__doc__ or "").split()), ask, mend))
         return ask
 
     return register

@@ -16,8 +16,9 @@ from .words import Facts
 def ask_all(facts: Facts, image: Mapping[str, Any], lock: Lock | None, pep: Pep440 | None) -> dict[str, list[Said]]:
     """Ask every check in order; a check that finds nothing says `pass`."""
     answers: dict[str, list[Said]] = {}
+    given = Given(facts, image, lock, pep, answers)
     for one in CHECKS:
-        answers[one.id] = one.ask(Given(facts, image, lock, pep, answers)) or [passed()]
+        answers[one.id] = one.ask(given) or [passed()]
     return answers
 
 
@@ -36,6 +37,16 @@ def report(image: Mapping[str, Any], facts: Facts, answers: Mapping[str, Sequenc
         for said in list_of
     ]
     document = {"schema": 1, "variant": image.get("variant", ""), "results": results, "facts": facts}
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+#: Raised when whoever judges the facts elsewhere would misread them.
+FACTS_SCHEMA = 1
+
+
+def facts_document(facts: Facts, image: str, lock: str) -> str:
+    """Return the facts as JSON, with the texts of image.json and lock.txt in the image; empty: it has none."""
+    document = {"schema": FACTS_SCHEMA, "facts": facts, "image": image, "lock": lock}
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

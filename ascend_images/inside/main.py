@@ -6,16 +6,22 @@ import argparse
 import contextlib
 import json
 import os
+import re
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType
 
 from .answers import Answer
-from .asking import ask_all, report, table
+from .asking import ask_all, facts_document, report, table
 from .checks import CHECKS
 from .facts.gather import gather
+from .facts.probes import Asked
 from .lock import Lock, parse_lock
 from .pep440 import pep440
+from .process import end_all
 from .tree import Tree
 from .words import FOLDER, Facts
 
@@ -40,31 +46,77 @@ class MisuseError(Exception):
     """Something that was typed, or a file that was named, cannot be used."""
 
 
-def read_inputs(options: argparse.Namespace, tree: Tree) -> tuple[Facts, Lock | None]:
-    """Read image.json and lock.txt: those of the image, or the ones that were named. Raises MisuseError."""
-    texts = []
-    for named, inner in ((options.image_json, f"{FOLDER}/image.json"), (options.lock, f"{FOLDER}/lock.txt")):
-        if named:
-            try:
-                with open(named, encoding="utf-8") as stream:
-                    texts.append(stream.read())
-            except (OSError, UnicodeDecodeError) as error:
-                raise MisuseError(f"{named} cannot be read: {error}") from None
-        else:
-            texts.append(tree.text(inner) or "")
-    image: Facts = {}
-    if texts[0]:
-        try:
-            image = json.loads(texts[0])
-        except ValueError as error:
-            raise MisuseError(f"{options.image_json or f'{FOLDER}/image.json'} is no JSON: {error}") from None
-        if not isinstance(image, dict) or image.get("schema") != 1:
-            raise MisuseError(f'{options.image_json or f"{FOLDER}/image.json"}: wanted an object with "schema": 1')
+def write_out(path: str, text: str) -> None:
+    """Write a file that was named. Raises MisuseError."""
+    try:
+        write(path, text)
+    except OSError as error:
+        raise MisuseError(f"{path} cannot be written: {error}") from None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """image.json and lock.txt: as texts of the image, and read, where others were named from those."""
+
+    own_image: str
+    own_lock: str
+    image: Facts
+    lock: Lock | None
+
+
+def read_inputs(options: argparse.Namespace, tree: Tree) -> Inputs:
+    """Read image.json and lock.txt: those of the image, or the ones that were named. Raises MisuseError.
+
+    Where facts alone are wanted, what the image has may be unreadable: whoever judges them gets its text.
+    """
+    own = [tree.text(f"{FOLDER}/{name}") or "" for name in ("image.json", "lock.txt")]
+    texts = [named_text(named) if named else text for named, text in zip((options.image_json, options.lock), own)]
+    try:
+        image = parse_image(texts[0])
+    except ValueError as error:
+        if not options.facts or options.image_json:
+            raise MisuseError(f"{options.image_json or f'{FOLDER}/image.json'}: {error}") from None
+        image = {}
     try:
         lock = parse_lock(texts[1]) if texts[1] else None
     except ValueError as error:
-        raise MisuseError(f"{options.lock or f'{FOLDER}/lock.txt'} is no lock: {error}") from None
-    return image, lock
+        if not options.facts or options.lock:
+            raise MisuseError(f"{options.lock or f'{FOLDER}/lock.txt'} is no lock: {error}") from None
+        lock = None
+    return Inputs(own[0], own[1], image, lock)
+
+
+def named_text(path: str) -> str:
+    """Return the text of a file that was named. Raises MisuseError."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MisuseError(f"{path} cannot be read: {error}") from None
+
+
+def parse_image(text: str) -> Facts:
+    """Read image.json; an empty text means that there is none. Raises ValueError."""
+    if not text:
+        return {}
+    try:
+        image = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(image, dict) or image.get("schema") != 1:
+        raise ValueError('wanted an object with "schema": 1')
+    return image
+
+
+def device_numbers(text: str) -> tuple[int, ...]:
+    """Read --devices: numbers as in /dev/davinciN, or ranges of them, as in 0,1 or 0-7. Raises ArgumentTypeError."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
+        if not found or int(found[2] or found[1]) < int(found[1]):
+            raise argparse.ArgumentTypeError(f"{text!r}: wanted numbers of /dev/davinciN, as in 0,1 or 0-7")
+        numbers += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return tuple(dict.fromkeys(numbers))
 
 
 def options_of(words: Sequence[str] | None) -> argparse.Namespace:
@@ -88,36 +140,96 @@ def options_of(words: Sequence[str] | None) -> argparse.Namespace:
         default=min(4, os.cpu_count() or 1),
         help="imports at a time (default: processors, at most 4)",
     )
-    parser.add_argument("--list", action="store_true", help="print every check, what it asks and why, and end")
+    parser.add_argument("--list", action="store_true", help="print every check: what it asks, why, how it is mended")
+    parser.add_argument("--json", action="store_true", help="print the report, not the table")
+    parser.add_argument("--facts", metavar="FILE", help="write facts there, as JSON, and judge nothing")
+    npu = parser.add_argument_group("NPUs", "Each of these asks for the checks that compute on NPUs.")
+    npu.add_argument("--npu", action="store_true", help="compute on the NPUs that are here")
+    npu.add_argument(
+        "--devices",
+        metavar="0,1",
+        type=device_numbers,
+        default=(),
+        help="those that must be here: N of /dev/davinciN",
+    )
+    npu.add_argument("--require-npu", action="store_true", help="fail where there is no NPU")
+    npu.add_argument("--model", metavar="DIR", default="", help="a model from which vLLM generates a few tokens")
+    npu.add_argument("--npu-device", metavar="NAME", default="npu", help="torch's name of them (default: npu)")
+    npu.add_argument("--npu-backend", metavar="NAME", default="hccl", help="torch.distributed's (default: hccl)")
     return parser.parse_args(words)
+
+
+def asked_of_npus(options: argparse.Namespace) -> Asked:
+    """Return what the words ask of NPUs; naming some, or a model, asks for them too."""
+    return Asked(
+        npu=bool(options.npu or options.devices or options.require_npu or options.model),
+        devices=options.devices,
+        require=options.require_npu,
+        model=options.model,
+        device=options.npu_device,
+        backend=options.npu_backend,
+    )
+
+
+def refuse_misuse(options: argparse.Namespace, tree: Tree) -> None:
+    """Raise MisuseError for words that make no sense together or on this machine."""
+    if not os.path.isdir(tree.root):
+        raise MisuseError(f"{options.root} is not a directory")
+    if options.jobs < 1 or options.time_limit <= 0:
+        raise MisuseError("--jobs and --time-limit must be above 0")
+    if options.facts and (options.report or options.json):
+        raise MisuseError("--facts judges nothing, so there is no report: leave out --report and --json")
+    if asked_of_npus(options).npu and not tree.live:
+        raise MisuseError("an unpacked image computes nothing: leave out --root, or --npu and what goes with it")
+    if options.model and not os.path.isdir(options.model):
+        raise MisuseError(f"--model {options.model}: no such directory here; mount it into the container")
+
+
+def end_with_children(number: int, _frame: FrameType | None) -> None:
+    """End this process and whatever it has started; as a container's first process it would else ignore the signal."""
+    end_all()
+    raise SystemExit(128 + number)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Check an image; return the exit code."""
     options = options_of(words)
     if options.list:
-        print("\n\n".join(f"{one.id}: {one.question}\n    {one.why}" for one in CHECKS))
+        print("\n\n".join(f"{one.id}: {one.question}\n    {one.why}\n    mended: {one.mend}" for one in CHECKS))
         return 0
     sys.dont_write_bytecode = True
     tree = Tree(options.root)
     try:
-        if not os.path.isdir(tree.root):
-            raise MisuseError(f"{options.root} is not a directory")
-        if options.jobs < 1 or options.time_limit <= 0:
-            raise MisuseError("--jobs and --time-limit must be above 0")
-        image, lock = read_inputs(options, tree)
+        refuse_misuse(options, tree)
+        inputs = read_inputs(options, tree)
     except MisuseError as error:
         print(f"check.py: {error}", file=sys.stderr)
         return 2
-    own = os.path.dirname(os.path.abspath(options.report)) if options.report else ""
-    facts = gather(tree, image, limit=options.time_limit, own=own, jobs=options.jobs)
-    pep = pep440([tree.at(path) for path in facts["python"]["paths"]])
-    answers = ask_all(facts, image, lock, pep)
-    sys.stdout.write(table(image, answers))
+    before = signal.signal(signal.SIGTERM, end_with_children)
+    try:
+        return check_image(options, tree, inputs)
+    except MisuseError as error:
+        print(f"check.py: {error}", file=sys.stderr)
+        return 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def check_image(options: argparse.Namespace, tree: Tree, inputs: Inputs) -> int:
+    """Gather the facts, and judge them unless facts alone are wanted; return the exit code.
+
+    Raises MisuseError where a file cannot be written.
+    """
+    written = options.report or options.facts
+    own = os.path.dirname(os.path.abspath(written)) if written else ""
+    image, limit, jobs = inputs.image, options.time_limit, options.jobs
+    facts = gather(tree, image, limit=limit, own=own, jobs=jobs, asked=asked_of_npus(options))
+    if options.facts:
+        write_out(options.facts, facts_document(facts, inputs.own_image, inputs.own_lock))
+        return 0
+    answers = ask_all(facts, image, inputs.lock, pep440([tree.at(path) for path in facts["python"]["paths"]]))
+    text = report(image, facts, answers)
+    sys.stdout.write(text if options.json else table(image, answers))
     if options.report:
-        try:
-            write(options.report, report(image, facts, answers))
-        except OSError as error:
-            print(f"check.py: the report cannot be written: {error}", file=sys.stderr)
-            return 2
+        write_out(options.report, text)
     return 5 if any(said.answer is Answer.FAIL for list_of in answers.values() for said in list_of) else 0

@@ -113,6 +113,16 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
+#: What torch_npu puts behind its messages: a line of a log, which differs from process to process.
+_LOG_LINE = re.compile(r"\[[A-Z]+\] [0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9:]{8} \(PID:[0-9]+,")
+
+
+def without_log_lines(text: str) -> str:
+    """Return a text without the lines of torch_npu's log; the text as it is where there is nothing else."""
+    lines = [line for line in text.splitlines() if not _LOG_LINE.match(line.strip())]
+    return "\n".join(lines) if last_line("\n".join(lines)) else text
+
+
 def numbers_of(text: str) -> list[int]:
     """Return the numbers in a text, to order versions by."""
     return [int(number) for number in re.findall(r"\d+", text)]

@@ -20,6 +20,7 @@ _DRIVER_LIBRARY = "libascend_hal.so"
 
 # Folders that ENV or a set_env script names, besides those that a file below makes.
 _TOOLKIT_FOLDERS = (
+    "runtime",
     "bin",
     "compiler/ccec_compiler/bin",
     "tools/ccec_compiler/bin",

@@ -1,11 +1,13 @@
 """Small ELF shared objects, written by hand: the stand-in CANN's libraries, for both architectures, with no compiler.
 
-Each function of such a library returns 0. A linker can link against it and the dynamic loader can load it: it has a
-soname, needs the libraries it names, and needs no C library, so it loads whatever the image's is.
+Each function of such a library returns 0, or does what little is written here for it. A linker can link against it and
+the dynamic loader can load it: it has a soname, needs the libraries it names, and needs no C library, so it loads
+whatever the image's is.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from ascend_images.pins.platform import Arch
 
@@ -25,17 +27,38 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT, _SECTION = struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SEGMENTS = 4
 _TEXT_SECTION = 4
+_NO_CODE: Mapping[str, bytes] = MappingProxyType({})
+
+
+def storing(arch: Arch, value: int) -> bytes:
+    """Return the machine code of `*p = value; return 0`; p points to 32 bits, `value` has at most 16."""
+    nothing = _MACHINE[arch][1]
+    if arch is Arch.AMD64:
+        return b"\xc7\x07" + struct.pack("<I", value) + nothing  # mov dword [rdi], value
+    return struct.pack("<II", 0x52800001 | value << 5, 0xB9000001) + nothing  # mov w1, #value; str w1, [x0]
+
+
+def answering(arch: Arch, text: str) -> bytes:
+    """Return the machine code of `return text`, a pointer to a C string, which lies behind the code."""
+    code = "488d0501000000c3" if arch is Arch.AMD64 else "40000010c0035fd6"  # lea rax, [rip + 1]; ret | adr x0, #8; ret
+    return bytes.fromhex(code) + text.encode() + b"\0"
 
 
 def shared_object(
-    arch: Arch, soname: str, functions: Sequence[str], *, needed: Sequence[str] = (), imports: Sequence[str] = ()
+    arch: Arch,
+    soname: str,
+    functions: Sequence[str],
+    *,
+    needed: Sequence[str] = (),
+    imports: Sequence[str] = (),
+    code: Mapping[str, bytes] = _NO_CODE,
 ) -> bytes:
-    """Return an ELF64 shared object whose `functions` each return 0.
+    """Return an ELF64 shared object whose `functions` each return 0, but for those that have `code` of their own.
 
     It needs the libraries `needed`, and takes the symbols `imports` from them: without those libraries it does not
     load, and a linker that checks says which symbols are missing.
     """
-    machine, code = _MACHINE[arch]
+    machine, nothing = _MACHINE[arch]
     strings, offsets = _string_table([soname, *needed, *imports, *functions])
     start = _HEADER.size + _SEGMENTS * _SEGMENT.size
     hash_at = _aligned(start)
@@ -44,17 +67,19 @@ def shared_object(
     symbols_size = (1 + len(imports) + len(functions)) * _SYMBOL.size
     strings_at = symbols_at + symbols_size
     text_at = _aligned(strings_at + len(strings))
+    codes = {name: code.get(name, nothing) for name in functions}
+    text, places = _text(codes.values())
     symbols = b"".join(
         [
             bytes(_SYMBOL.size),
             *(_SYMBOL.pack(offsets[name], _GLOBAL_FUNCTION, 0, 0, 0, 0) for name in imports),
             *(
-                _SYMBOL.pack(offsets[name], _GLOBAL_FUNCTION, 0, _TEXT_SECTION, text_at, len(code))
-                for name in functions
+                _SYMBOL.pack(offsets[name], _GLOBAL_FUNCTION, 0, _TEXT_SECTION, text_at + places[own], len(own))
+                for name, own in codes.items()
             ),
         ]
     )
-    dynamic_at = _aligned(text_at + len(code))
+    dynamic_at = _aligned(text_at + len(text))
     # The writable part lies one page further on than in the file, so that it has a page of its own.
     dynamic_address = dynamic_at + _PAGE
     dynamic = b"".join(
@@ -78,13 +103,13 @@ def shared_object(
         _SECTION.pack(name_at[".hash"], _SHT_HASH, 2, hash_at, hash_at, len(hashes), 2, 0, 8, 4),
         _SECTION.pack(name_at[".dynsym"], _SHT_DYNSYM, 2, symbols_at, symbols_at, symbols_size, 3, 1, 8, _SYMBOL.size),
         _SECTION.pack(name_at[".dynstr"], _SHT_STRTAB, 2, strings_at, strings_at, len(strings), 0, 0, 1, 0),
-        _SECTION.pack(name_at[".text"], _SHT_PROGBITS, 6, text_at, text_at, len(code), 0, 0, 4, 0),
+        _SECTION.pack(name_at[".text"], _SHT_PROGBITS, 6, text_at, text_at, len(text), 0, 0, 4, 0),
         _SECTION.pack(
             name_at[".dynamic"], _SHT_DYNAMIC, 3, dynamic_address, dynamic_at, len(dynamic), 3, 0, 8, _DYNAMIC.size
         ),
         _SECTION.pack(name_at[".shstrtab"], _SHT_STRTAB, 0, 0, names_at, len(names), 0, 0, 1, 0),
     ]
-    text_end = text_at + len(code)
+    text_end = text_at + len(text)
     segments = [
         _SEGMENT.pack(_PT_LOAD, 5, 0, 0, 0, text_end, text_end, _PAGE),
         _SEGMENT.pack(_PT_LOAD, 6, dynamic_at, dynamic_address, dynamic_address, len(dynamic), len(dynamic), _PAGE),
@@ -101,7 +126,7 @@ def shared_object(
             hash_at: hashes,
             symbols_at: symbols,
             strings_at: strings,
-            text_at: code,
+            text_at: text,
             dynamic_at: dynamic,
             names_at: names,
             sections_at: b"".join(sections),
@@ -111,6 +136,17 @@ def shared_object(
 
 def _aligned(position: int) -> int:
     return (position + 15) & ~15
+
+
+def _text(codes: Iterable[bytes]) -> tuple[bytes, dict[bytes, int]]:
+    """Return the text section, with every code in it once, and where in it each begins."""
+    text, places = bytearray(), dict[bytes, int]()
+    for code in codes:
+        if code not in places:
+            text += bytes(_aligned(len(text)) - len(text))
+            places[code] = len(text)
+            text += code
+    return bytes(text), places
 
 
 def _placed(parts: dict[int, bytes]) -> bytes:

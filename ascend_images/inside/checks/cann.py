@@ -8,9 +8,17 @@ from ..answers import NO_PINS, NOT_LIVE, Given, Said, check, failed, not_run, pa
 from ..words import base_version, release_key
 
 
-@check("cann-release", "Do the version files of toolkit, operators and NNAL name the pinned CANN release?")
+@check(
+    "cann-release",
+    "Do the version files of toolkit, operators and NNAL name the pinned CANN release?",
+    "Take the base image of the pinned release, and lay packages over it that are all of one release.",
+)
 def check_cann_release(given: Given) -> list[Said]:
-    """Files write 8.3.RC2 where tags write 8.3.rc2. Some 9.x releases have no such file; then directory names count."""
+    """Public images lay one release over the base image of another, and their tags name a third.
+
+    Files write 8.3.RC2 where tags write 8.3.rc2. Some 9.x releases have no such file (vllm-ascend#10525); then
+    directory names count.
+    """
     wanted = given.image.get("cann", "")
     if not wanted:
         return [NO_PINS]
@@ -36,9 +44,16 @@ def check_cann_release(given: Given) -> list[Said]:
     return answers
 
 
-@check("operator-package", "Is CANN's operator package the one for the image's chip?")
+@check(
+    "operator-package",
+    "Is CANN's operator package the one for the image's chip?",
+    "Install the operator package of the image's chip, and no other.",
+)
 def check_operator_package(given: Given) -> list[Said]:
-    """Operators of another chip are found only when a kernel is missing at run time."""
+    """Operators of another chip are found out only when a kernel is missing at run time.
+
+    With vLLM Ascend's own, built for another chip, it was at start (vllm-ascend#11160).
+    """
     wanted = given.image.get("chip", "")
     if not wanted:
         return [NO_PINS]
@@ -58,9 +73,16 @@ def check_operator_package(given: Given) -> list[Said]:
     return [passed("ops", ", ".join(chips))]
 
 
-@check("atb-abi", "Has ATB the C++ ABI of torch?")
+@check(
+    "atb-abi",
+    "Has ATB the C++ ABI of torch?",
+    "Correct the ATB entries in ENV, or source its set_env.sh with --cxx_abi as torch has it.",
+)
 def check_atb_abi(given: Given) -> list[Said]:
-    """ENV of the base images up to 8.3 names cxx_abi_0, which is wrong for torch 2.7 and later."""
+    """ENV of the base images up to 8.3 names cxx_abi_0, which is wrong for torch 2.7 and later.
+
+    Dumps of real environments hold both paths (vllm-ascend#3689): the ATB script corrects one and leaves the other.
+    """
     env = given.env()
     if not given.facts["live"]:
         return [NOT_LIVE]

@@ -36,11 +36,17 @@ def unmet_demands(given: Given, pep: Pep440) -> dict[tuple[str, str, str], str]:
     return unmet
 
 
-@check("package-demands", "Are exactly those demands of packages unmet that the pins lift?")
+@check(
+    "package-demands",
+    "Are exactly those demands of packages unmet that the pins lift?",
+    "Change the pins so that the demand is met, or lift it by a `relax` with a reason; remove a `relax` that is "
+    "no longer needed. Then lock again.",
+)
 def check_package_demands(given: Given) -> list[Said]:
     """These stacks contradict themselves by design, so plain `pip check` is never clean.
 
-    A new conflict fails, and so does an accepted one that is gone.
+    A new conflict fails: numpy 2 beside what needs numpy 1 was one (vllm-ascend#1875). So does an accepted one that is
+    gone.
     """
     if given.lock is None:
         return [NO_LOCK]

@@ -6,12 +6,19 @@ from collections.abc import Sequence
 
 from ..answers import NO_PINS, NOT_LIVE, Given, Said, check, failed, passed, unknown
 from ..words import LISTS, comes_from_host, count, entries, few, without_userinfo
-from .releases import LOGIN, places_of_release, releases_of
+from .releases import LOGIN, places_of_release, released_variables, releases_of
 
 
-@check("environment-release", "Does no variable lead to another CANN release?")
+@check(
+    "environment-release",
+    "Does no variable lead to another CANN release?",
+    "Replace the paths of the old release in ENV, and in what a shell reads at its start.",
+)
 def check_environment_release(given: Given) -> list[Said]:
-    """Where one CANN release is laid over another, the base image's variables still name the old one."""
+    """Where one CANN release is laid over another, the base image's variables still name the old one.
+
+    A public recipe for 8.5.2 over 8.5.1 ships like that.
+    """
     if not given.image:
         return [NO_PINS]
     set_env = given.facts["environment"]["set_env"] or {"lists": {}}
@@ -41,7 +48,7 @@ def check_environment_release(given: Given) -> list[Said]:
 
 def blamed_variables(given: Given) -> set[str]:
     """Return the variables that an earlier check of the environment has named, so that one cause gives one finding."""
-    names = {name.replace(LOGIN, "") for where in places_of_release(given).values() for name in where}
+    names = released_variables(given)
     names |= {name for named in dead_entries(given).values() for name, _ in named}
     return names | {said.subject for _, said in given.failures("environment-paths", "environment-values")}
 
@@ -70,7 +77,11 @@ def dead_entries(given: Given) -> dict[str, list[tuple[str, str]]]:
     return dead
 
 
-@check("environment-paths", "Does every path in the environment exist?")
+@check(
+    "environment-paths",
+    "Does every path in the environment exist?",
+    "Correct ENV: the message names what is missing and what lies there instead.",
+)
 def check_environment_paths(given: Given) -> list[Said]:
     """A published CANN image's home variable pointed to a directory that was not there (cann-container-image#61)."""
     answers = []
@@ -108,7 +119,11 @@ def in_env_order(given: Given, name: str, wanted: Sequence[str], found: Sequence
     return missing, ordered or in_order(given, renewed, found)[1]
 
 
-@check("environment-values", "Has every variable of the pins its value?")
+@check(
+    "environment-values",
+    "Has every variable of the pins its value?",
+    "Put the variable in ENV; what only a shell's start-up file sets does not count.",
+)
 def check_environment_values(given: Given) -> list[Said]:
     """What only an interactive shell sees is a defect: `docker run IMAGE vllm serve …` reads no .bashrc."""
     if not given.image:
@@ -144,7 +159,11 @@ def check_environment_values(given: Given) -> list[Said]:
     return answers or [passed("", count(len(wanted), "variable"))]
 
 
-@check("environment-set-env", "Does ENV agree with what CANN's set_env scripts would set?")
+@check(
+    "environment-set-env",
+    "Does ENV agree with what CANN's set_env scripts would set?",
+    "Add the entries to ENV that the message lists, in the order of the scripts.",
+)
 def check_environment_set_env(given: Given) -> list[Said]:
     """ENV is what a command without a shell sees. Every entry that the scripts add must be in it, in their order."""
     set_env = given.facts["environment"]["set_env"]

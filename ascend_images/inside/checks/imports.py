@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed
-from ..words import canonical, last_line
+from ..words import canonical, last_line, without_log_lines
 
 #: What the end of stderr says where only the driver, or a device, is missing.
 _NO_DRIVER = re.compile(
@@ -14,7 +16,8 @@ _NO_DRIVER = re.compile(
     r"\bdrv[A-Z]\w+|\b[Nn]o NPU|NPU.{0,40}(?:not available|not found)"
 )
 NO_DRIVER = "no driver in a build: torch_npu needs libraries that the host's driver brings"
-
+#: What vLLM Ascend says on a chip that it was not built for.
+_WRONG_CHIP = re.compile(r"device type.{0,80}does not match", re.IGNORECASE)
 
 #: Checks whose findings explain why something does not import.
 _CAUSES = tuple(
@@ -40,16 +43,42 @@ def blame(given: Given, stderr: str) -> str:
     return ""
 
 
+def blame_host(given: Given, stderr: str) -> str:
+    """Return the finding about the host that explains why an import failed, empty where none does."""
+    patterns = {"driver-mounted": _NO_DRIVER, "device-access": _NO_DRIVER, "npu-smi": _NO_DRIVER, "chip": _WRONG_CHIP}
+    causes = (
+        pair for name, pattern in patterns.items() if pattern.search(ending(stderr)) for pair in given.failures(name)
+    )
+    return next((f"{name}: {said.subject}" for name, said in causes), "")
+
+
+def how_it_ended(ran: Mapping[str, Any]) -> str:
+    """Return in words how a program ended that did not end well."""
+    if ran["timed_out"]:
+        return "no end within the time limit"
+    return f"killed by {ran['signal']}" if ran["signal"] else f"exit code {ran['exit']}"
+
+
 def root_cause(stderr: str) -> str:
     """Return the last line of a traceback, or of the one that it names as its direct cause.
 
     torch says of every failure of torch_npu that it could not load a backend; why stands in the traceback before.
     """
     before, _, _ = stderr.partition("\nThe above exception was the direct cause of the following exception:")
-    return last_line(before)
+    return last_line(without_log_lines(before))
 
 
-@check("entry-points", "Does everything import that people start, each in a process of its own?")
+def ending(stderr: str) -> str:
+    """Return what of a traceback tells the cause: its end, and the line of the direct cause far above it."""
+    return f"{root_cause(stderr)}\n{stderr[-1500:]}"
+
+
+@check(
+    "entry-points",
+    "Does everything import that people start, each in a process of its own?",
+    "Run the import by hand and read its traceback; a missing module belongs into the lock, a missing library "
+    "into the image.",
+)
 def check_entry_points(given: Given) -> list[Said]:
     """`import vllm` passes where `import vllm.entrypoints.openai.api_server`, which people start, does not.
 
@@ -63,17 +92,10 @@ def check_entry_points(given: Given) -> list[Said]:
             answers.append(passed(name))
             continue
         end = root_cause(ran["stderr"])
-        how = (
-            "no end within the time limit"
-            if ran["timed_out"]
-            else f"killed by {ran['signal']}"
-            if ran["signal"]
-            else f"exit code {ran['exit']}"
-        )
-        cause = f"{how}: {end}" if end else how
-        if because := blame(given, ran["stderr"]):
+        cause = f"{how_it_ended(ran)}: {end}" if end else how_it_ended(ran)
+        if because := blame(given, ran["stderr"]) or blame_host(given, ran["stderr"]):
             answers.append(not_run(name, f"because of {because}"))
-        elif not given.facts["driver"] and not ran["timed_out"] and _NO_DRIVER.search(ran["stderr"][-1500:]):
+        elif not given.facts["driver"] and not ran["timed_out"] and _NO_DRIVER.search(ending(ran["stderr"])):
             answers.append(not_run(name, NO_DRIVER, "run this check on a host with its driver mounted"))
         elif end and cause in causes:
             answers.append(not_run(name, f"because of entry-points: {causes[cause]}, which fails in the same way"))

@@ -6,7 +6,11 @@ from ..answers import Given, Said, check, failed
 from ..words import few, numbers_of
 
 
-@check("elf-needs", "Does the operating system have every symbol version that the packages' libraries ask for?")
+@check(
+    "elf-needs",
+    "Does the operating system have every symbol version that the packages' libraries ask for?",
+    "Take a version of the package that was built for an older system, or a newer operating system for the image.",
+)
 def check_elf_needs(given: Given) -> list[Said]:
     """A library that was built on a newer system asks for a GLIBCXX that this one lacks (FlagTree#376).
 

@@ -29,7 +29,11 @@ def fits_pin(given: Given, pin: str, version: str) -> bool | None:
     return given.pep.allows(pin, version) if given.pep else None
 
 
-@check("duplicate-packages", "Does every distribution have one metadata directory only?")
+@check(
+    "duplicate-packages",
+    "Does every distribution have one metadata directory only?",
+    "Uninstall what the base image has before another version of it is copied in.",
+)
 def check_duplicate_packages(given: Given) -> list[Said]:
     """A package copied over another version of itself leaves two dist-infos, and files of both."""
     paths = [source.get("path") for source in given.sources if source.get("path")]
@@ -54,7 +58,12 @@ def check_duplicate_packages(given: Given) -> list[Said]:
     ]
 
 
-@check("torch-family", "Do torch, torch_npu, torchvision and torchaudio fit together, and are they the pinned ones?")
+@check(
+    "torch-family",
+    "Do torch, torch_npu, torchvision and torchaudio fit together, and are they the pinned ones?",
+    "Install torch, torch_npu, torchvision and torchaudio from one lock, and nothing after it that may replace "
+    "one of them.",
+)
 def check_torch_family(given: Given) -> list[Said]:
     """An NPU image was published whose torch was four minor versions ahead of its torch_npu (sglang#28628).
 
@@ -122,9 +131,17 @@ def forbidden_by(given: Given, name: str) -> str:
     return "CUDA only" if any(fnmatch.fnmatchcase(name, pattern) for pattern in _CUDA_NAMES) else ""
 
 
-@check("forbidden-packages", "Is nothing installed that the pins exclude, and nothing for CUDA?")
+@check(
+    "forbidden-packages",
+    "Is nothing installed that the pins exclude, and nothing for CUDA?",
+    "Exclude the package in versions.toml and lock again; where it shares files with a wanted one, uninstall "
+    "both and install the wanted one last.",
+)
 def check_forbidden_packages(given: Given) -> list[Said]:
-    """CUDA wheels (15 packages on x86_64), opencv-python and triton come in silently with other packages."""
+    """CUDA wheels (15 packages on x86_64), opencv-python and triton come in silently with other packages.
+
+    triton lays itself over triton-ascend, and torch no longer imports (vllm-ascend#7790).
+    """
     reasons: dict[str, list[str]] = {}
     for name in sorted(given.installed):
         if reason := forbidden_by(given, name):
@@ -160,9 +177,17 @@ def check_forbidden_packages(given: Given) -> list[Said]:
     return findings
 
 
-@check("pinned-packages", "Is every pinned package there in exactly its version?")
+@check(
+    "pinned-packages",
+    "Is every pinned package there in exactly its version?",
+    "Find the install step that brought the other version, and install the lock as a whole after it.",
+)
 def check_pinned_packages(given: Given) -> list[Said]:
-    """Later install steps replace what earlier ones have pinned: the public recipes end in `pip install -U`."""
+    """Later install steps replace what earlier ones have pinned: the public recipes end in `pip install -U`.
+
+    On x86_64 torch and torch's CPU build are two versions to pip (vllm-ascend#7089), so a local part counts where it
+    is pinned.
+    """
     if not given.pins:
         return [NO_PINS if not given.image else unknown("", f"image.json has no packages for {given.arch}")]
     answers = []
@@ -186,9 +211,16 @@ def check_pinned_packages(given: Given) -> list[Said]:
     return answers or [passed("", count(len(given.pins), "package"))]
 
 
-@check("locked-packages", "Is the whole lock installed, in exactly its versions?")
+@check(
+    "locked-packages",
+    "Is the whole lock installed, in exactly its versions?",
+    "Install the whole of lock.txt with its hashes, last, and nothing after it.",
+)
 def check_locked_packages(given: Given) -> list[Said]:
-    """What was resolved together must be installed together."""
+    """What was resolved together must be installed together.
+
+    Another package brought numpy 2 to a CANN that needed numpy 1 (vllm-ascend#1875).
+    """
     if given.lock is None:
         return [NO_LOCK]
     # What a check before this one has named, and what is installed from its source.
@@ -222,7 +254,11 @@ _OF_BASE = tuple(
 )
 
 
-@check("extra-packages", "Is nothing installed but the lock, the sources and what the base image brought?")
+@check(
+    "extra-packages",
+    "Is nothing installed but the lock, the sources and what the base image brought?",
+    "Lock the package (`invoke lock`) or leave out the step that installs it.",
+)
 def check_extra_packages(given: Given) -> list[Said]:
     """What nobody asked for may replace what was asked for.
 
@@ -272,7 +308,11 @@ def check_extra_packages(given: Given) -> list[Said]:
     return answers or [passed("", f"of the base image: {', '.join(kept)}" if kept else "")]
 
 
-@check("shared-files", "Does every installed file belong to one distribution?")
+@check(
+    "shared-files",
+    "Does every installed file belong to one distribution?",
+    "Exclude one of the two distributions, uninstall both and install the wanted one last.",
+)
 def check_shared_files(given: Given) -> list[Said]:
     """Triton and triton-ascend write one directory; removing one then damages the other (vllm-ascend#7790)."""
     answers = []
@@ -302,7 +342,11 @@ def check_shared_files(given: Given) -> list[Said]:
     return answers
 
 
-@check("damaged-packages", "Are all files of every distribution there, as its RECORD says?")
+@check(
+    "damaged-packages",
+    "Are all files of every distribution there, as its RECORD says?",
+    "Uninstall the distribution and install it again, after everything that shares its files.",
+)
 def check_damaged_packages(given: Given) -> list[Said]:
     """After "just uninstall triton" files of triton-ascend were missing, and torch did not import (vllm-ascend#7790).
 
@@ -354,7 +398,11 @@ def check_damaged_packages(given: Given) -> list[Said]:
     return answers
 
 
-@check("patches", "Did every patch of the pins apply?")
+@check(
+    "patches",
+    "Did every patch of the pins apply?",
+    "See what the package holds now, correct the patch in versions.toml, and pin the version that it is for.",
+)
 def check_patches(given: Given) -> list[Said]:
     """A patch by line number breaks silently when its package moves; here the text and its count are asked for."""
     answers = []

@@ -6,7 +6,11 @@ from ..answers import NO_PINS, Given, Said, check, failed, passed, unknown
 from ..words import last_line
 
 
-@check("architecture", "Is the image for the architecture that it was made for?")
+@check(
+    "architecture",
+    "Is the image for the architecture that it was made for?",
+    "Build each platform from its own lock (`invoke build` does), and push each architecture under its own tag.",
+)
 def check_architecture(given: Given) -> list[Said]:
     """A lock of one architecture in an image of another installs wheels that do not load."""
     found, platforms = given.arch, given.image.get("platforms")
@@ -30,7 +34,11 @@ def check_architecture(given: Given) -> list[Said]:
     return [passed(found)]
 
 
-@check("operating-system", "Is the operating system the one in the image's tag?")
+@check(
+    "operating-system",
+    "Is the operating system the one in the image's tag?",
+    "Take the base image of the operating system that the pins name, or correct `os` in versions.toml.",
+)
 def check_operating_system(given: Given) -> list[Said]:
     """A public image for one operating system was once published under the tag of another (vllm-ascend#586)."""
     wanted, system = given.image.get("os"), given.facts["system"]
@@ -46,7 +54,11 @@ def check_operating_system(given: Given) -> list[Said]:
     return [passed(found)]
 
 
-@check("python", "Is `python3` the pinned Python of the base image?")
+@check(
+    "python",
+    "Is `python3` the pinned Python of the base image?",
+    "Put the pinned Python's `bin` first in PATH, and leave out operating-system packages that bring another one.",
+)
 def check_python(given: Given) -> list[Said]:
     """An operating-system package can bring a second Python, which then has none of the image's packages."""
     python, wanted = given.facts["python"], given.image.get("python")

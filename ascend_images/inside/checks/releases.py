@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from ..answers import Given
 from ..words import entries, release_key, releases_named
 
-#: Stands behind the name of a variable that only a login shell has so.
+#: Stands behind the name of a variable that only a login shell, or only `docker exec`, has so.
 LOGIN = " of a login shell"
+_ONLY = {"login": LOGIN, "exec": " of docker exec"}
 
 
 def releases_of(given: Given, paths: Iterable[str]) -> list[str]:
@@ -21,11 +22,16 @@ def releases_of(given: Given, paths: Iterable[str]) -> list[str]:
 def places_of_release(given: Given) -> dict[str, dict[str, list[str]]]:
     """Return what in the environment leads to another CANN release: release -> variable -> entries."""
     found: dict[str, dict[str, list[str]]] = {}
-    for label in ("process", "sh", "login"):
-        for name, value in (given.facts["environment"][label] or {}).items():
+    for label in ("process", "sh", "login", "exec"):
+        for name, value in (given.facts["environment"].get(label) or {}).items():
             for entry in entries(value):
                 for release in releases_of(given, [entry]) if entry.startswith("/") else []:
                     where = found.setdefault(release, {})
                     if entry not in where.get(name, []):
-                        where.setdefault(name + LOGIN if label == "login" else name, []).append(entry)
+                        where.setdefault(name + _ONLY.get(label, ""), []).append(entry)
     return found
+
+
+def released_variables(given: Given) -> set[str]:
+    """Return the names of the variables that lead to another CANN release, in whatever kind of process."""
+    return {name.partition(" ")[0] for where in places_of_release(given).values() for name in where}

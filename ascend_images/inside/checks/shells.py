@@ -2,56 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed
-from ..words import LISTS, entries, few
-from .environment import in_env_order
-from .releases import LOGIN, places_of_release
+from ..words import LISTS, entries, few, without_userinfo
+from .environment import blamed_variables, in_env_order, in_order
+from .releases import released_variables
 
 
-@check("shells", "Do `sh -c` and a login shell see the same Python and the same environment?")
+@check(
+    "shells",
+    "Do `sh -c`, a login shell and `docker exec` see the same Python and the same environment?",
+    "Take out of /etc/profile, /etc/profile.d and root's start-up files what sets PATH or another variable anew.",
+)
 def check_shells(given: Given) -> list[Said]:
-    """/etc/profile of some systems sets PATH anew; a login shell then finds another Python, or none."""
+    """/etc/profile of some systems sets PATH anew; a login shell then finds another Python, or none.
+
+    `docker exec` does not pass by ENTRYPOINT: what only its set_env scripts add is absent there, and what the pins say
+    must be there all the same.
+    """
     facts = given.facts["environment"]
     if not given.facts["live"]:
         return [NOT_LIVE]
-    answers = []
-    released = {name.replace(LOGIN, "") for where in places_of_release(given).values() for name in where}
-    for label, words in (("sh", "sh -c"), ("login", "bash -l")):
-        if facts[label] is None:
-            answers.append(
-                failed(
-                    words,
-                    "it ends before it could answer",
-                    "a shell",
-                    f"run it: {words}" + (" 'env'" if label == "sh" else ""),
-                )
-            )
+    answers = [shell_answer(given, label, words) for label, words in (("sh", "sh -c"), ("login", "bash -l"))]
+    if facts.get("exec") is not None:
+        answers.append(exec_answer(given, facts["exec"], facts["python3"].get("exec", "")))
+    return answers
+
+
+def shell_answer(given: Given, label: str, words: str) -> Said:
+    """Return what a shell sees, compared with the process that check.py is."""
+    facts = given.facts["environment"]
+    if facts[label] is None:
+        then = f"run it: {words}" + (" 'env'" if label == "sh" else "")
+        return failed(words, "it ends before it could answer", "a shell", then)
+    released = released_variables(given)
+    wrong = []
+    if facts["python3"].get(label) != facts["python3"]["process"]:
+        wrong.append(f"python3 is {facts['python3'].get(label) or 'not found'}")
+    for name in LISTS:
+        wanted = [entry for entry in entries(given.env().get(name, "")) if entry and given.exists(entry)]
+        missing, ordered = in_env_order(given, name, wanted, entries(facts[label].get(name, "")))
+        if name not in released and (missing or not ordered):
+            wrong.append(f"{name} lacks {few(missing)}" if missing else f"{name} has another order")
+    for name in sorted(given.image.get("env", {})):
+        if name not in LISTS and facts[label].get(name) != given.env().get(name) and name not in released:
+            wrong.append(f"{name} is {facts[label].get(name, 'not set')}")
+    cause = given.failures("start-up") if label == "login" else []
+    if wrong and cause:
+        return not_run(words, f"because of start-up: {cause[0][1].subject}")
+    if wrong:
+        return failed(
+            words,
+            "; ".join(wrong),
+            f"python3 is {facts['python3']['process']}, everything as in ENV",
+            "see what /etc/profile, /etc/profile.d and root's start-up files change",
+        )
+    return passed(words)
+
+
+def exec_answer(given: Given, found: Mapping[str, str], python: str) -> Said:
+    """Return what `docker exec` sees; somebody outside the container looked. Without pins, its Python alone counts."""
+    wrong = []
+    own = {given.facts["environment"]["python3"]["process"], given.facts["python"]["executable"]}
+    if python and python not in own and given.real(python) not in own:
+        wrong.append(f"python3 is {python}")
+    blamed = blamed_variables(given)
+    for name, template in sorted(given.image.get("env", {}).items()):
+        wanted, value = str(template).replace("{kernel_arch}", given.facts["machine"]), found.get(name)
+        if name in blamed or value == "(hidden)":
             continue
-        wrong = []
-        if facts["python3"].get(label) != facts["python3"]["process"]:
-            wrong.append(f"python3 is {facts['python3'].get(label) or 'not found'}")
-        for name in LISTS:
-            wanted = [entry for entry in entries(given.env().get(name, "")) if entry and given.exists(entry)]
-            missing, ordered = in_env_order(given, name, wanted, entries(facts[label].get(name, "")))
-            if name in released:
-                continue
+        if value is None:
+            wrong.append(f"{name} is not set")
+        elif name in LISTS:
+            missing, ordered = in_order(given, [entry for entry in entries(wanted) if entry], entries(value))
             if missing or not ordered:
                 wrong.append(f"{name} lacks {few(missing)}" if missing else f"{name} has another order")
-        for name in sorted(given.image.get("env", {})):
-            if name not in LISTS and facts[label].get(name) != given.env().get(name) and name not in released:
-                wrong.append(f"{name} is {facts[label].get(name, 'not set')}")
-        cause = given.failures("start-up") if label == "login" else []
-        if wrong and cause:
-            answers.append(not_run(words, f"because of start-up: {cause[0][1].subject}"))
-        elif wrong:
-            answers.append(
-                failed(
-                    words,
-                    "; ".join(wrong),
-                    f"python3 is {facts['python3']['process']}, everything as in ENV",
-                    "see what /etc/profile, /etc/profile.d and root's start-up files change",
-                )
-            )
-        else:
-            answers.append(passed(words))
-    return answers
+        elif value != without_userinfo(wanted):
+            wrong.append(f"{name} is {value or '(empty)'}")
+    if wrong:
+        wanted = "python3 of the image and every variable of the pins"
+        return failed("docker exec", "; ".join(wrong), wanted, "put it in ENV: ENTRYPOINT reaches no `docker exec`")
+    return passed("docker exec")

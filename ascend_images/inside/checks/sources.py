@@ -8,11 +8,19 @@ from typing import Any
 
 from ..answers import NO_PINS, NOT_LIVE, Given, Said, check, failed, not_run, passed, unknown
 from ..words import canonical, count, few
+from .families import family_of_device_type, made_for, plain_device_type
 
 
-@check("source-commit", "Is every checkout at its pinned commit, unchanged, with its submodules?")
+@check(
+    "source-commit",
+    "Is every checkout at its pinned commit, unchanged, with its submodules?",
+    "Build the image again: a source is fetched by its locked commit, with its submodules, and nobody edits it there.",
+)
 def check_source_commit(given: Given) -> list[Said]:
-    """A checkout that is one commit off, or edited by hand, is another program under the same name."""
+    """A checkout that is one commit off, or edited by hand, is another program under the same name.
+
+    Branches move: releases/v0.18.0 of vLLM Ascend went to another CANN while images named it.
+    """
     if not given.image:
         return [NO_PINS]
     answers = []
@@ -65,7 +73,12 @@ def check_source_commit(given: Given) -> list[Said]:
     return answers
 
 
-@check("source-origin", "Does every source import from its checkout, wherever Python is started?")
+@check(
+    "source-origin",
+    "Does every source import from its checkout, wherever Python is started?",
+    "Install the source in editable compat mode, after everything that depends on it, and keep its checkout out "
+    "of WORKDIR.",
+)
 def check_source_origin(given: Given) -> list[Said]:
     """In WORKDIR, a checkout's folder shadowed the editable installation as a namespace package (vllm-ascend#725).
 
@@ -132,7 +145,11 @@ def origin_text(origin: Mapping[str, Any]) -> str:
     return f"imported from {origin['origin']}"
 
 
-@check("source-version", "Has every source the version that the pins say, as a distribution and in itself?")
+@check(
+    "source-version",
+    "Has every source the version that the pins say, as a distribution and in itself?",
+    "Tell the version to its build: SETUPTOOLS_SCM_PRETEND_VERSION, from the pin.",
+)
 def check_source_version(given: Given) -> list[Said]:
     """A checkout fetched by commit has no tags, so setuptools-scm guesses its version.
 
@@ -172,12 +189,16 @@ def check_source_version(given: Given) -> list[Said]:
     return answers
 
 
-@check("compiled-extensions", "Is what a source compiles there, for this machine and this chip?")
+@check(
+    "compiled-extensions",
+    "Is what is compiled for a chip there, for this machine and this chip?",
+    "Compile it again with SOC_VERSION of the image's chip, on the image's architecture.",
+)
 def check_compiled_extensions(given: Given) -> list[Said]:
     """A wheel built for A2 asserts at start on an A3 host, and its name does not say so (vllm-ascend#11160)."""
+    answers = wheel_answers(given)
     if not given.image:
-        return [NO_PINS]
-    answers = []
+        return answers or [NO_PINS]
     for source in given.sources:
         if not source.get("compiles"):
             continue
@@ -198,12 +219,25 @@ def check_compiled_extensions(given: Given) -> list[Said]:
                     again,
                 )
             )
-        elif built is not None and wanted and built.split(".")[-1].strip("_").lower() != wanted.strip("_").lower():
+        elif built and wanted and plain_device_type(built) != plain_device_type(wanted):
             answers.append(failed(name, f"built for device type {built}", wanted, again))
-        elif built is None and wanted:
+        elif not built and wanted:
             answers.append(unknown(name, "its _build_info.py names no device type"))
         else:
             answers.append(
                 passed(name, f"{count(len(facts['extensions']), 'shared object')}, device type {built or 'not told'}")
             )
     return answers
+
+
+def wheel_answers(given: Given) -> list[Said]:
+    """Return what chip a vLLM Ascend that came as a wheel was built for; nothing where it is a source of the pins."""
+    built = given.facts["built_for"]
+    if not built["device_type"] or any(source.get("module") == "vllm_ascend" for source in given.sources):
+        return []
+    wanted, says = made_for(given)
+    if not wanted or family_of_device_type(built["device_type"]) == wanted:
+        return [passed("vllm-ascend", f"device type {built['device_type']}")] if wanted else []
+    then = "install the wheel for this chip, or compile it from source with SOC_VERSION of the chip"
+    found = f"built for device type {built['device_type']} ({built['file']})"
+    return [failed("vllm-ascend", found, f"{wanted}, by {says}", then)]

@@ -6,9 +6,17 @@ from ..answers import Given, Said, check, failed
 from ..words import few, release_key, releases_named
 
 
-@check("start-up", "Do ENTRYPOINT and the shells' start-up files name this CANN release only, and scripts that exist?")
+@check(
+    "start-up",
+    "Do ENTRYPOINT and the shells' start-up files name this CANN release only, and scripts that exist?",
+    "Replace the lines of ENTRYPOINT, /etc/profile and root's start-up files that name another release or a "
+    "missing script.",
+)
 def check_start_up(given: Given) -> list[Said]:
-    """The base images name scripts of one release by full path in ENTRYPOINT, /etc/profile and root's .bashrc."""
+    """The base images name scripts of one release by full path in ENTRYPOINT, /etc/profile and root's .bashrc.
+
+    A public image that laid CANN 8.5.2 over 8.5.1 still sources the scripts of 8.5.1.
+    """
     cann, answers = release_key(given.image.get("cann", "")), []
     others: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}

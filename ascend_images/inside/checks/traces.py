@@ -20,9 +20,16 @@ _BUILD_VARIABLES = tuple(
 )
 
 
-@check("build-variables", "Is no variable left that only the build needs?")
+@check(
+    "build-variables",
+    "Is no variable left that only the build needs?",
+    "Set it for the one command that needs it, not with ENV.",
+)
 def check_build_variables(given: Given) -> list[Said]:
-    """MAX_JOBS=1 and MAKEFLAGS=-j1 of a build slow down everything that is compiled in the image later."""
+    """MAX_JOBS=1 and MAKEFLAGS=-j1 of a build slow down everything that is compiled in the image later.
+
+    A public image for 8.5.2 has both in its ENV.
+    """
     allowed = given.image.get("env", {})
     return [
         failed(name, f"{name}={value}", "not in ENV", "set it for the one command that needs it")
@@ -67,7 +74,11 @@ def setting_findings(given: Given, kind: str, wanted: str, then: str) -> list[Sa
     return [failed(file, few(lines), wanted, then) for file, lines in sorted(files.items())]
 
 
-@check("tls", "Is the verification of certificates on, everywhere?")
+@check(
+    "tls",
+    "Is the verification of certificates on, everywhere?",
+    "Remove the switch, and give the build the company's CA as a secret (`--secret id=ca`).",
+)
 def check_tls(given: Given) -> list[Said]:
     """Behind a company's network it was switched off for git and pip, in the shipped image too (verl#6291)."""
     then = "remove it; give the build the company's CA as a secret instead (--secret id=ca)"
@@ -77,7 +88,11 @@ def check_tls(given: Given) -> list[Said]:
     return answers + setting_findings(given, "tls", "certificates are verified", then)
 
 
-@check("proxies", "Is no proxy of the build left in the image?")
+@check(
+    "proxies",
+    "Is no proxy of the build left in the image?",
+    "Remove it: the engine gives proxies to builds and containers by itself (docker's config.json).",
+)
 def check_proxies(given: Given) -> list[Said]:
     """A proxy's address, perhaps with a password, is nobody else's business, and nobody else reaches it."""
     then = "remove it; the engine gives proxies to a build or a container by itself (docker's config.json)"
@@ -86,7 +101,12 @@ def check_proxies(given: Given) -> list[Said]:
     return answers + setting_findings(given, "proxy", "no proxy in a file", then)
 
 
-@check("leftovers", "Are no caches, build directories, package indexes and secrets of the build left?")
+@check(
+    "leftovers",
+    "Are no caches, build directories, package indexes and secrets of the build left?",
+    "Use a cache mount or a secret mount for it, or a stage of its own; a secret that was published is to be "
+    "withdrawn.",
+)
 def check_leftovers(given: Given) -> list[Said]:
     """They cost every user the download, and an index or a token of the builder's network is nobody else's business."""
     kinds: dict[str, list[str]] = {}

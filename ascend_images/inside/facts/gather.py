@@ -15,18 +15,29 @@ from .distributions import distributions, module_owners, patch_facts, shared_fil
 from .elf import elf_facts, elf_machine
 from .environment import environment_facts, path_facts
 from .imports import entry_points, imports, module_origins
+from .npu import npu_facts, npu_numbers
+from .probes import NOTHING_ASKED, Asked, probe_facts
 from .settings import leftovers, setting_facts
-from .sources import source_facts
+from .sources import built_for, source_facts
 from .startup import startup_facts
 from .system import python_facts, system_facts
 
 
-def gather(tree: Tree, image: Mapping[str, Any], *, limit: float = 300, own: str = "", jobs: int = 2) -> Facts:
+def gather(
+    tree: Tree,
+    image: Mapping[str, Any],
+    *,
+    limit: float = 300,
+    own: str = "",
+    jobs: int = 2,
+    asked: Asked = NOTHING_ASKED,
+) -> Facts:
     """Look at the image and return what is there.
 
     Programs of the image (shells, set_env scripts, imports) run only where the tree is `/`; otherwise what they would
     tell is None. `limit` is the time in seconds that one import may take, `own` a path of ours that is no leftover.
-    Files are looked at before anything is imported, since imports leave files.
+    Files are looked at before anything is imported, since imports leave files. NPUs compute only where that was asked
+    for, there is one, and the host's driver is there.
     """
     python = python_facts(tree, image)
     folders = list(python["paths"])
@@ -53,9 +64,13 @@ def gather(tree: Tree, image: Mapping[str, Any], *, limit: float = 300, own: str
         "elf": elf_facts(
             tree, [*folders, *(source["path"] for source in image.get("sources", []) if source.get("path"))]
         ),
+        "built_for": built_for(tree, found),
         "driver": driver_present(tree, environment["process"]),
+        **npu_facts(tree, environment["process"]),
+        "asked": asked.facts(),
         "origins": None,
         "imports": None,
+        "probe": None,
     }
     if tree.live:
         with tempfile.TemporaryDirectory() as empty:
@@ -74,4 +89,7 @@ def gather(tree: Tree, image: Mapping[str, Any], *, limit: float = 300, own: str
             stubs = [] if facts["driver"] else stub_folders(tree, image, facts["machine"])
             facts["stubs"] = stubs
             facts["imports"] = imports(program, entry_points(image, found), empty, stubs, limit, jobs)
+            ready = facts["driver"] and npu_numbers(facts["devices"]["nodes"])
+            if asked.npu and (ready or asked.device != "npu"):
+                facts["probe"] = probe_facts(program, asked, empty, limit, jobs)
     return facts

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..process import Ran, run
 from ..tree import Tree
-from ..words import Facts, last_line
+from ..words import Facts, canonical, last_line
 from .elf import read_elf, shared_objects
 
 
@@ -47,6 +47,21 @@ def source_facts(tree: Tree, source: Mapping[str, Any]) -> Facts:
         facts["git_error"] = last_line(status.stderr) or "git status failed"
     facts["submodules"] = submodules(where)
     return facts
+
+
+def built_for(tree: Tree, found: Sequence[Facts]) -> Facts:
+    """Return the device type that vLLM Ascend was built for and the file that says so; empty where none says.
+
+    A wheel lies in the folder of its distribution, an editable installation in its checkout.
+    """
+    for distribution in found:
+        if canonical(distribution["name"]) == "vllm-ascend":
+            for folder in (distribution["editable"], distribution["location"]):
+                file = f"{folder}/vllm_ascend/_build_info.py"
+                device_type = assigned(tree.text(file), "__device_type__") if folder else None
+                if device_type:
+                    return {"file": file, "device_type": device_type}
+    return {"file": "", "device_type": ""}
 
 
 def git(where: str, *words: str, limit: float = 60) -> Ran:

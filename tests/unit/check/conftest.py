@@ -13,6 +13,7 @@ import pytest
 from ascend_images import inside
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "image_check.py"
+NPU_SMI = Path(__file__).parents[2] / "data" / "npu-smi"
 
 HOME = "/usr/local/Ascend/cann-9.1.0"
 ATB = "/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1"
@@ -29,10 +30,14 @@ def script() -> Path:
 
 @pytest.fixture(scope="session")
 def check() -> SimpleNamespace:
-    """Every name of the self-check's modules: tests say `check.Tree` whatever module holds it."""
+    """Every name of the self-check's modules: tests say `check.Tree` whatever module holds it.
+
+    Programs of their own, whose names are the same, have tests of their own.
+    """
     names: dict[str, Any] = {}
     for found in pkgutil.walk_packages(inside.__path__, f"{inside.__name__}."):
-        names.update(vars(importlib.import_module(found.name)))
+        if found.name.rpartition(".")[2] not in ("host_facts", "npu_smi", "probe"):
+            names.update(vars(importlib.import_module(found.name)))
     return SimpleNamespace(**names)
 
 
@@ -308,7 +313,14 @@ def _good_facts() -> dict[str, Any]:
                 "libgcc_s.so.1": {},
             },
         },
+        "built_for": {"file": "/vllm-ascend/vllm_ascend/_build_info.py", "device_type": "A2"},
         "driver": False,
+        "user": {"uid": 0, "gid": 0, "groups": [0], "name": "root"},
+        "devices": {"nodes": [], "visible": {"ASCEND_VISIBLE_DEVICES": None, "ASCEND_RT_VISIBLE_DEVICES": None}},
+        "driver_files": {"paths": {}, "version": {}, "install": {}},
+        "npu_smi": {"path": "", "directory": "", "code": None, "text": "", "board": None},
+        "asked": {"npu": False, "devices": [], "require": False, "model": "", "device": "npu", "backend": "hccl"},
+        "probe": None,
         "stubs": [],
         "origins": {
             place: {
@@ -323,6 +335,24 @@ def _good_facts() -> dict[str, Any]:
             for name in ("torch", "torch_npu", "vllm", "vllm.entrypoints.openai.api_server", "xgrammar", "vllm_ascend")
         },
     }
+
+
+#: What probe.py prints of a device whose products are right.
+PRODUCTS = (
+    {"dtype": "float16", "error": 0.000284, "tolerance": 0.00195},
+    {"dtype": "bfloat16", "error": 0.00229, "tolerance": 0.0156},
+    {"dtype": "float32", "error": 3.6e-07, "tolerance": 0.00195},
+)
+
+
+def ran(*said: dict[str, Any], **other: Any) -> dict[str, Any]:
+    """Return how a step of probe.py ended, well unless told otherwise, and what it printed."""
+    return {"exit": 0, "signal": "", "timed_out": False, "stderr": "", "said": list(said), **other}
+
+
+def npu_smi_text(name: str) -> str:
+    """Return a recorded output of npu-smi."""
+    return (NPU_SMI / name).read_text()
 
 
 class Case:
@@ -365,6 +395,37 @@ class Case:
     def fails(self, name: str, end: str, **other: Any) -> None:
         """Let an import fail with an end of stderr."""
         self.facts["imports"][name] = {"exit": 1, "signal": "", "timed_out": False, "stderr": end, **other}
+
+    def on_host(self, *numbers: int, table: str = "a2-910b3-26.txt") -> None:
+        """Run on a host with NPUs and ask them to compute: everything is mounted, and everything agrees."""
+        paths = [f"/dev/davinci{number}" for number in numbers] + ["/dev/davinci_manager", "/dev/hisi_hdc"]
+        self.facts["devices"]["nodes"] = [
+            {"path": path, "mode": 0o660, "uid": 1000, "gid": 1000, "usable": True} for path in paths
+        ]
+        self.facts["driver"] = True
+        self.facts["driver_files"]["paths"] = {"/usr/local/Ascend/driver/lib64": "dir"}
+        self.facts["driver_files"]["version"] = {"version": "25.2.0", "package_version": "25.2.0.1"}
+        self.facts["npu_smi"].update(
+            path="/usr/local/bin/npu-smi", code=0, text=npu_smi_text(table).replace("Critical", "OK      ")
+        )
+        self.facts["asked"].update(npu=True, devices=list(numbers))
+        names = ["Ascend910B3"] * len(numbers)
+        self.facts["probe"] = {
+            "count": ran({"available": True, "count": len(numbers), "names": names}),
+            "matmul": {str(index): ran(*PRODUCTS) for index in range(len(numbers))},
+            "ranks": len(numbers),
+            "all_reduce": ran(*({"rank": rank, "index": rank, "wrong": 0, "of": 1024} for rank in range(len(numbers))))
+            if len(numbers) > 1
+            else None,
+            "generate": None,
+        }
+
+    def no_torch(self, end: str) -> None:
+        """Let everything that needs torch_npu fail with an end of stderr, where it is imported and where it counts."""
+        for name in ("torch_npu", "vllm_ascend"):
+            self.fails(name, end)
+        self.facts["probe"]["count"] = ran(exit=1, stderr=end)
+        self.facts["probe"].update(matmul={}, ranks=0, all_reduce=None)
 
     def ask(self) -> dict[str, list[Any]]:
         """Ask every check; return answers by check."""

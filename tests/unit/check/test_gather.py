@@ -627,3 +627,166 @@ def test_the_list_of_checks_is_printed(check: SimpleNamespace, capsys: pytest.Ca
     assert check.main(["--list"]) == 0
     out = capsys.readouterr().out
     assert all(one.id in out for one in check.CHECKS)
+
+
+def test_the_list_tells_how_each_check_is_mended(check: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main(["--list"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n    mended: {one.mend}" in out for one in check.CHECKS)
+
+
+def test_the_report_can_be_printed_in_place_of_the_table(
+    check: SimpleNamespace, unpacked: Root, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "reports/one.json"
+    assert check.main(["--root", str(unpacked.path), "--json", "--report", str(report)]) == 0
+    assert capsys.readouterr().out == report.read_text()
+
+
+# --- facts for somebody else to judge
+
+
+def test_facts_are_written_with_the_texts_that_the_image_holds_and_nothing_is_judged(
+    check: SimpleNamespace, unpacked: Root, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (unpacked.path / SITE.lstrip("/") / "torch_npu/__init__.py").unlink()  # a check would fail
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**IMAGE, "variant": "other"}))
+    file = tmp_path / "documents/facts.json"
+    words = ["--root", str(unpacked.path), "--facts", str(file)]
+    assert check.main([*words, "--image-json", str(other)]) == 0
+    document = json.loads(file.read_text())
+    assert set(document) == {"schema", "facts", "image", "lock"}
+    assert (document["schema"], document["lock"]) == (1, (unpacked.path / "opt/ascend-images/lock.txt").read_text())
+    assert json.loads(document["image"])["variant"] == "a2"
+    assert named(document["facts"], "torch-npu")["record"]["missing_count"] == 1
+    assert capsys.readouterr().out == ""
+    before = file.read_bytes()
+    assert check.main([*words, "--image-json", str(other)]) == 0
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["facts.json"]
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[]", '{"schema": 2}', "\udcff"])
+def test_facts_are_written_whatever_the_image_holds_for_pins(
+    check: SimpleNamespace, unpacked: Root, tmp_path: Path, text: str
+) -> None:
+    for name in ("image.json", "lock.txt"):
+        unpacked.write(f"/opt/ascend-images/{name}", text.encode(errors="surrogateescape"))
+    assert check.main(["--root", str(unpacked.path), "--facts", str(tmp_path / "facts.json")]) == 0
+    document = json.loads((tmp_path / "facts.json").read_text())
+    assert document["image"] == document["lock"] == text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--facts", "x", "--report", "y"], "leave out --report"),
+        (["--facts", "x", "--json"], "leave out --report and --json"),
+        (["--root", "{root}", "--npu"], "leave out --root"),
+        (["--root", "{root}", "--devices", "0"], "leave out --root"),
+        (["--model", "/nonexistent/model"], "no such directory here"),
+        (["--facts", "{root}/file/facts.json", "--root", "{root}"], "cannot be written"),
+    ],
+)
+def test_words_that_make_no_sense_together_end_with_2(
+    check: SimpleNamespace, unpacked: Root, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unpacked.write("/file", "x")
+    assert check.main([word.format(root=unpacked.path) for word in words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "a", "0,", "-1", "1-0", "0;1", "99999"])
+def test_devices_that_are_no_numbers_are_refused(
+    check: SimpleNamespace, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        check.main([f"--devices={text}"])
+    assert ended.value.code == 2
+    assert "wanted numbers of /dev/davinciN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "npu", "devices"),
+    [
+        ([], False, ()),
+        (["--npu"], True, ()),
+        (["--devices", "0, 2-4,2"], True, (0, 2, 3, 4)),
+        (["--require-npu"], True, ()),
+        (["--model", "/m"], True, ()),
+    ],
+)
+def test_what_is_asked_of_npus(check: SimpleNamespace, words: list[str], npu: bool, devices: tuple[int, ...]) -> None:
+    asked = check.asked_of_npus(check.options_of(words))
+    assert (asked.npu, asked.devices, asked.device, asked.backend) == (npu, devices, "npu", "hccl")
+    assert json.loads(json.dumps(asked.facts())) == asked.facts()
+
+
+# --- NPUs
+
+
+def test_where_there_is_no_npu_the_facts_are_empty(gather: Any) -> None:
+    facts = gather()
+    assert facts["user"] is None
+    assert facts["devices"]["nodes"] == []
+    assert facts["driver_files"] == {"paths": {}, "version": {}, "install": {}}
+    assert facts["npu_smi"] == {"path": "", "directory": "", "code": None, "text": "", "board": None}
+    assert facts["probe"] is None
+
+
+def test_nodes_are_gathered_with_whether_this_user_may_use_them(
+    check: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_node, closed = tmp_path / "open", tmp_path / "closed"
+    open_node.touch()
+    host = {
+        "nodes": [{"path": str(path), "mode": 0o660, "uid": 0, "gid": 0} for path in (open_node, closed)],
+        "paths": {"/usr/local/Ascend/driver/lib64": "dir"},
+        "driver": {"version": "25.2.0"},
+        "install": {},
+    }
+    monkeypatch.setattr("ascend_images.inside.facts.npu.host_gather", lambda root, ask: host)
+    facts = check.npu_facts(check.Tree(), {"ASCEND_VISIBLE_DEVICES": "", "HOME": "/root"})
+    assert [node["usable"] for node in facts["devices"]["nodes"]] == [True, False]
+    assert facts["devices"]["visible"] == {"ASCEND_VISIBLE_DEVICES": "", "ASCEND_RT_VISIBLE_DEVICES": None}
+    assert facts["driver_files"] == {"paths": host["paths"], "version": host["driver"], "install": {}}
+    assert set(facts["user"]) == {"uid", "gid", "groups", "name"}
+
+
+def test_a_user_without_a_passwd_entry_has_no_name(check: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    assert (check.user_facts()["uid"], check.user_facts()["name"]) == (54321, "")
+
+
+@given(st.lists(st.integers(0, 999), unique=True))
+def test_npus_are_numbered_as_their_nodes(check: SimpleNamespace, numbers: list[int]) -> None:
+    names = [f"davinci{number}" for number in numbers] + ["davinci_manager", "davinci_manager_docker", "hisi_hdc"]
+    nodes = [{"path": f"/dev/{name}"} for name in names]
+    assert check.npu_numbers(nodes) == sorted(numbers)
+
+
+def test_npu_smi_is_found_wherever_it_lies_and_a_directory_of_its_name_is_told(
+    check: SimpleNamespace, root: Root
+) -> None:
+    tree = check.Tree(str(root.path))
+    for place in reversed(check.NPU_SMI_PATHS):
+        root.write(place, "#!/bin/sh\n")
+        assert check.npu_smi_facts(tree, run_it=True)["path"] == place
+    (root.path / "usr/local/bin/npu-smi").unlink()
+    (root.path / "usr/local/bin/npu-smi").mkdir()
+    facts = check.npu_smi_facts(tree, run_it=True)
+    assert (facts["path"], facts["directory"]) == ("/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi")
+    assert facts["code"] is None  # the programs of an unpacked image do not run
+
+
+def test_what_vllm_ascend_was_built_for_is_read_from_a_wheel_and_from_a_checkout(root: Root, gather: Any) -> None:
+    text = '__soc_version__ = "ASCEND910B1"\n__device_type__ = "A2"\n'
+    root.distribution("vllm_ascend", "0.23.0", {"vllm_ascend/_build_info.py": text})
+    assert gather()["built_for"] == {"file": f"{SITE}/vllm_ascend/_build_info.py", "device_type": "A2"}
+    (root.path / SITE.lstrip("/") / "vllm_ascend/_build_info.py").unlink()
+    assert gather()["built_for"] == {"file": "", "device_type": ""}
+    url = {"url": "file:///vllm-ascend", "dir_info": {"editable": True}}
+    root.write(f"{SITE}/vllm_ascend-0.23.0.dist-info/direct_url.json", json.dumps(url))
+    root.write("/vllm-ascend/vllm_ascend/_build_info.py", text)
+    assert gather()["built_for"] == {"file": "/vllm-ascend/vllm_ascend/_build_info.py", "device_type": "A2"}

@@ -1,7 +1,9 @@
 """The libraries of the stand-in CANN: they load, their functions answer 0, and they need what they name."""
 
+import _ctypes
 import ctypes
 import struct
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_images.pins.platform import Arch, host_arch
-from ascend_images.sandbox.elf import shared_object
+from ascend_images.sandbox.elf import answering, shared_object, storing
 
 SYMBOL = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=20)
 
@@ -26,6 +28,34 @@ def test_every_function_of_a_library_can_be_called_and_answers_0(tmp_path: Path)
     assert [library.one(), library.two(), library.three()] == [0, 0, 0]
     with pytest.raises(AttributeError, match="four"):
         library.four()
+
+
+@given(st.integers(0, 0xFFFF), st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40))
+def test_a_function_does_what_its_code_says_and_the_others_answer_0(value: int, text: str) -> None:
+    code = {"count": storing(host_arch(), value), "name": answering(host_arch(), text)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "libcoded.so"
+        path.write_bytes(shared_object(host_arch(), "libcoded.so", ["one", "count", "name", "two"], code=code))
+        library = ctypes.CDLL(str(path))
+        found = ctypes.c_uint32(0xFFFFFFFF)
+        library.name.restype = ctypes.c_char_p
+        assert (library.count(ctypes.byref(found)), found.value) == (0, value)
+        assert library.name() == text.encode()
+        assert [library.one(), library.two()] == [0, 0]
+        _ctypes.dlclose(library._handle)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        # mov w1, #2; str w1, [x0]; mov w0, #0; ret
+        (storing(Arch.ARM64, 2), ["52800041", "b9000001", "52800000", "d65f03c0"]),
+        # adr x0, #8; ret; then the text
+        (answering(Arch.ARM64, "abc"), ["10000040", "d65f03c0", "00636261"]),
+    ],
+)
+def test_arm64_has_its_own_code(code: bytes, words: list[str]) -> None:
+    assert [f"{word:08x}" for (word,) in struct.iter_unpack("<I", code)] == words
 
 
 def test_a_library_does_not_load_without_the_library_it_needs(tmp_path: Path) -> None:

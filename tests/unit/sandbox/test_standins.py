@@ -21,12 +21,23 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def contexts(variant: Callable[[str], Variant], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, str]]:
     """Prepare a variant with the engine and the package index left out."""
+    monkeypatch.setattr(standins, "require_engine", lambda: None)
     monkeypatch.setattr(base, "base_image", lambda *_arguments: "standin:1")
     monkeypatch.setattr(standins, "_share", lambda _image, _say: None)
     monkeypatch.setattr(wheels, "_real_wheels", lambda *_arguments, **_options: [])
     monkeypatch.setattr(wheels, "_BUILDERS", ())
     monkeypatch.setattr(wheels, "REAL", ("pip",))
     return lambda name: prepare(variant(name), Arch.AMD64, None)
+
+
+def test_without_an_engine_nothing_is_made(variant: Callable[[str], Variant], monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise MissingTool("no Docker Engine answers", do="scripts/engine.sh start")
+
+    monkeypatch.setattr(standins, "require_engine", none)
+    monkeypatch.setattr(base, "base_image", lambda *_arguments: pytest.fail("something was made"))
+    with pytest.raises(MissingTool, match="no Docker Engine answers"):
+        prepare(variant("a2"), Arch.AMD64, None)
 
 
 @pytest.mark.subprocess

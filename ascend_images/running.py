@@ -1,0 +1,275 @@
+"""From the words of `invoke run` to a container, or to the text that makes one elsewhere."""
+
+import io
+import os
+import sys
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import DockerException, NotFound
+
+from ascend_images.errors import BadInput, MissingTool, unknown
+from ascend_images.host import request as asked
+from ascend_images.host.chips import chips_of
+from ascend_images.host.compose import compose_text
+from ascend_images.host.devices import NONE
+from ascend_images.host.docker_command import docker_line, docker_words
+from ascend_images.host.driver import driver_text, judge
+from ascend_images.host.engine import engine_facts
+from ascend_images.host.facts import EngineFacts, HostFacts
+from ascend_images.host.gather import local, remote
+from ascend_images.host.kubernetes import pod_text
+from ascend_images.host.npu_smi import CANN_TAG, UNKNOWN
+from ascend_images.host.plan import RunPlan, plan_pod, plan_run
+from ascend_images.host.request import RunRequest
+from ascend_images.host.workspace import require_writable
+from ascend_images.images.publish import image_name
+from ascend_images.pins.model import Pins
+from ascend_images.pins.platform import Arch, host_arch, parse_arch
+from ascend_images.pins.tags import ImageRef
+from ascend_images.pins.variant import Variant
+from ascend_images.planning import name_suffix
+from ascend_images.selection import Selection, select
+from ascend_images.verify.engine import connect, is_local
+
+Say = Callable[[str], None]
+Execute = Callable[[str, list[str]], Any]
+
+DOCKER, COMPOSE, KUBERNETES = "docker", "compose", "k8s"
+FORMATS = (DOCKER, COMPOSE, KUBERNETES)
+
+_CHIP_LABEL = "io.ascend-images.chip"
+_PASSWD = "/etc/passwd"  # noqa: S105 - a file's name
+_FAMILY = {tag: family for family, tag in CANN_TAG.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """The options of `invoke run` as typed, and the words after `--`.
+
+    `sandbox` means the image that was built with stand-ins. `form` is one of FORMATS; only a docker command is run, and
+    only when `show` does not ask to see it instead. `host_root` is the folder that stands for the host's file system.
+    """
+
+    variants: Sequence[str] = ()
+    sets: Sequence[str] = ()
+    image: str = ""
+    sandbox: bool = False
+    devices: str = ""
+    user: str = ""
+    groups: Sequence[str] = ()
+    mounts: Sequence[str] = ()
+    env: Sequence[str] = ()
+    workspace: str = ""
+    name: str = ""
+    network: str = ""
+    ipc: str = ""
+    shm_size: str = ""
+    privileged: bool = False
+    show: bool = False
+    form: str = DOCKER
+    resource: str = ""
+    host_root: str = "/"
+    command: Sequence[str] = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether a container is started."""
+        return self.form == DOCKER and not self.show
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """What an engine knows of an image; the fields are empty, and `passwd` is None, where it has no such image."""
+
+    user: str = ""
+    machine: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    passwd: str | None = None
+
+
+def run(root: Path, wishes: Wishes, *, say: Say, execute: Execute = os.execvp) -> str:
+    """Start the container in place of this process, or return the text that was asked for instead.
+
+    docker takes over the terminal and the signals, and its exit code, which is the command's, becomes this process's.
+    Raises BadInput for options that cannot be meant, MissingTool where the host or its engine lacks something.
+    """
+    if wishes.form not in FORMATS:
+        raise unknown("format", wishes.form, FORMATS)
+    if wishes.resource and wishes.form != KUBERNETES:
+        raise BadInput(f"--resource {wishes.resource} --format {wishes.form}", wanted="--format k8s")
+    variant, selection = _variant(root, wishes)
+    client = _client(wishes, say)
+    here = client is None or is_local(client)
+    plan = _plan(wishes, variant, selection, client, say, here=here)
+    for note in plan.notes:
+        say(f"note: {note}")
+    if wishes.form == KUBERNETES:
+        return pod_text(plan, wishes.resource)
+    if here:
+        _require_folders(plan, wishes)
+    if wishes.form == COMPOSE:
+        return compose_text(plan)
+    if wishes.show:
+        return docker_line(plan) + "\n"
+    sys.stdout.flush()
+    try:
+        execute("docker", docker_words(plan))
+    except FileNotFoundError:
+        raise MissingTool("no docker command on PATH", wanted="the docker client", do="invoke doctor") from None
+    return ""
+
+
+def _plan(
+    wishes: Wishes,
+    variant: Variant | None,
+    selection: Selection,
+    client: docker.DockerClient | None,
+    say: Say,
+    *,
+    here: bool,
+) -> RunPlan:
+    pins = selection.pins
+    reference = wishes.image or _own_image(wishes, variant, selection, client)
+    image = _image(client, reference, wishes.user)
+    request = _request(wishes, variant, pins, reference, image)
+    host = _host(wishes, client, reference, here=here)
+    family = chips_of(host).family
+    if variant and request.devices != NONE:
+        verdict = judge(variant.cann, driver_text(host), family, pins)
+        if verdict.state == "unsupported":
+            say(f"note: driver {verdict.found}: {verdict.why}; wanted: {verdict.wanted}")
+    if wishes.form == KUBERNETES:
+        return plan_pod(request, host, image.passwd, family)
+    return plan_run(request, host, engine_facts(client) if client else EngineFacts(), image.passwd, family)
+
+
+def _client(wishes: Wishes, say: Say) -> docker.DockerClient | None:
+    """Return the engine, without which a container cannot be started, but a command can be shown."""
+    try:
+        return connect()
+    except MissingTool as error:
+        if wishes.runs:
+            raise MissingTool(error.found, wanted=error.wanted, do="docker version, or set DOCKER_HOST") from None
+        if wishes.form != KUBERNETES:
+            say(f"note: {error.found}; which devices other containers hold could not be seen")
+        return None
+
+
+def _variant(root: Path, wishes: Wishes) -> tuple[Variant | None, Selection]:
+    """Return the variant, None where only an image is named; raises BadInput unless one of them is."""
+    if len(wishes.variants) > 1 or not (wishes.variants or wishes.image):
+        names = " and ".join(f"--variant {name}" for name in wishes.variants) or "no variant is named"
+        raise BadInput(names, wanted="one --variant, or an --image", do="invoke variants")
+    everything = not wishes.variants
+    chosen = select(root, tuple(wishes.variants), everything=everything, sets=tuple(wishes.sets), allow_broken=True)
+    return (None if everything else chosen.variants[0]), chosen
+
+
+def _own_image(
+    wishes: Wishes, variant: Variant | None, selection: Selection, client: docker.DockerClient | None
+) -> str:
+    """Return the name under which `invoke build` leaves the variant's image for the engine's architecture."""
+    if variant is None:
+        raise BadInput("no variant is named", wanted="one --variant, or an --image")
+    arch = parse_arch(client.info()["Architecture"]) if client else host_arch()
+    if arch not in variant.platforms:
+        declared = ", ".join(platform.value for platform in variant.platforms)
+        raise BadInput(f"variant {variant.name} is not built for {arch.value}", wanted=f"an engine on {declared}")
+    return image_name(variant, name_suffix(selection, variant, sandbox=wishes.sandbox), arch)
+
+
+def _request(wishes: Wishes, variant: Variant | None, pins: Pins, reference: str, image: Image) -> RunRequest:
+    ImageRef.parse(reference)
+    tag = image.labels.get(_CHIP_LABEL, "") if variant is None else variant.chip.cann_tag
+    own = next((arch.kernel for arch in Arch if reference.endswith(f"-{arch.kernel}")), "")
+    return RunRequest(
+        image=reference,
+        title=variant.name if variant else "run",
+        family=_FAMILY.get(tag, UNKNOWN),
+        machine=image.machine or (own if variant else ""),
+        siblings=_siblings(variant, pins),
+        image_user=image.user,
+        devices=wishes.devices.strip(),
+        user=wishes.user,
+        groups=asked.parse_groups(wishes.groups),
+        mounts=tuple(asked.parse_mount(text) for text in wishes.mounts),
+        env=asked.parse_env(wishes.env),
+        workspace=str(Path(wishes.workspace).expanduser().absolute()) if wishes.workspace else "",
+        name=wishes.name,
+        network=wishes.network,
+        ipc=wishes.ipc,
+        shm_size=wishes.shm_size,
+        privileged=wishes.privileged,
+        interactive=sys.stdin.isatty() and sys.stdout.isatty(),
+        command=tuple(wishes.command),
+    )
+
+
+def _siblings(variant: Variant | None, pins: Pins) -> dict[str, str]:
+    """Return the variants of the same stack for other chips, by family; the plainest of several."""
+    found: dict[str, str] = {}
+    for name, entry in sorted(pins.variant.items(), key=lambda item: (len(item[0]), item[0]), reverse=True):
+        if variant and entry.stack == variant.stack and entry.hardware != variant.hardware:
+            found[_FAMILY.get(pins.hardware[entry.hardware].cann_tag, UNKNOWN)] = name
+    return found
+
+
+def _host(wishes: Wishes, client: docker.DockerClient | None, reference: str, *, here: bool) -> HostFacts:
+    """Return the facts of the machine that will run the container; none are needed for one without NPUs."""
+    if wishes.devices.strip() == NONE:
+        return HostFacts()
+    if here:
+        return local(str(Path(wishes.host_root).expanduser().absolute()))
+    # A pod runs on the nodes of a cluster, which a remote engine's machine tells no more of than this one.
+    return HostFacts() if client is None or wishes.form == KUBERNETES else remote(client, reference)
+
+
+def _image(client: docker.DockerClient | None, reference: str, user: str) -> Image:
+    """Return what the engine knows of an image; its passwd is read only where the user is not root."""
+    if client is None:
+        return Image()
+    try:
+        attributes = client.images.get(reference).attrs
+    except DockerException:
+        return Image()
+    config = attributes.get("Config") or {}
+    own = str(config.get("User") or "")
+    with suppress(BadInput):
+        machine = parse_arch(str(attributes.get("Architecture", ""))).kernel
+        is_root = (user or own).partition(":")[0] in ("", "0", "root")
+        passwd = None if is_root else _passwd(client, reference)
+        return Image(user=own, machine=machine, labels=config.get("Labels") or {}, passwd=passwd)
+    return Image(user=own)
+
+
+def _passwd(client: docker.DockerClient, reference: str) -> str | None:
+    """Return an image's /etc/passwd, by a container that never runs; an empty text where the image has none."""
+    try:
+        container = client.containers.create(reference, ["true"])
+    except DockerException:
+        return None
+    try:
+        chunks, _ = container.get_archive(_PASSWD)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            member = archive.extractfile(archive.getmembers()[0])
+            return member.read().decode(errors="replace") if member else None
+    except NotFound:
+        return ""
+    except (DockerException, tarfile.TarError, KeyError):
+        return None
+    finally:
+        with suppress(DockerException):
+            container.remove(force=True, v=True)
+
+
+def _require_folders(plan: RunPlan, wishes: Wishes) -> None:
+    """Raise BadInput for folders of this machine that were named and cannot be used."""
+    asked.require_sources(asked.parse_mount(text) for text in wishes.mounts)
+    if wishes.workspace:
+        require_writable(str(Path(wishes.workspace).expanduser().absolute()), plan.uid, plan.gids)
