@@ -22,7 +22,6 @@ from ascend_images.errors import AscendImagesError, BadInput, MissingTool
 
 if TYPE_CHECKING:
     from ascend_images.pins.platform import Arch
-    from ascend_images.pins.variant import Variant
 
 # invoke keeps Python from writing bytecode (its --write-pyc), and compiling takes longer than rendering every variant.
 sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
@@ -148,18 +147,6 @@ def words_after_dashes(argv: Sequence[str] | None = None) -> tuple[str, ...]:
     """
     words = sys.argv if argv is None else argv
     return tuple(words[words.index("--") + 1 :]) if "--" in words else ()
-
-
-def refuse_broken(variants: "Iterable[Variant]") -> None:
-    """Raise BadInput, naming each rule that is broken and not accepted, if there is one."""
-    broken = [
-        f"{variant.name}: {finding.rule}: {finding.message}"
-        for variant in variants
-        for finding in variant.findings
-        if finding.state == "broken"
-    ]
-    if broken:
-        raise BadInput("\n".join(broken), wanted="pins that fit together, or an accept with its reason")
 
 
 def _words(texts: Iterable[str]) -> Sequence[str]:

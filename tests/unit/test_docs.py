@@ -82,6 +82,8 @@ def test_scripts_and_files_that_are_named_are_there(document: Path) -> None:
 CONTEXT = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(dry=False)))
 #: `invoke build` alone is what the text calls it.
 LINES = list(dict.fromkeys(x for x in commands(ENGLISH) if x.startswith("invoke ") and x != "invoke build"))
+#: What looks at an engine and a host is read here and done in tests/e2e/test_run_command.py and tests/unit/host.
+ELSEWHERE = ("run", "doctor")
 #: What each verb is asked for instead, where it would write or build.
 OFFLINE: dict[str, dict[str, Any]] = {"build": {"dry_run": True}, "render": {"check": True}}
 
@@ -123,8 +125,11 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> list[Selection]:
 def typed(line: str) -> None:
     """Do what a line says, or of what needs a network or an engine, the part that does not."""
     words = [word.replace("NAME", "a2") for word in shlex.split(line)[1:]]
+    words = words[: words.index("--")] if "--" in words else words
     for context in Parser(contexts=tasks.namespace.to_contexts()).parse_argv(words):
         options = {name.replace("-", "_"): argument.value for name, argument in context.args.items()}
+        if context.name in ELSEWHERE:
+            continue
         # A flag that was not given is not passed on, as invoke does it.
         given = {name: value for name, value in options.items() if value is not None}
         tasks.namespace.tasks[str(context.name)].body(CONTEXT, **{**given, **OFFLINE.get(str(context.name), {})})
