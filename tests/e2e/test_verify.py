@@ -1,7 +1,9 @@
 """Verification on a real engine: the sandbox's a2 green, and damaged images of it, each with its one right finding."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -168,6 +170,46 @@ def test_an_image_that_nobody_has_is_said_once(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout
 
 
+# --- an engine elsewhere
+
+
+@pytest.fixture
+def elsewhere(client: docker.DockerClient) -> Iterator[str]:
+    """Return an address by which this machine's engine looks like another machine's: its socket, forwarded to TCP."""
+    server = socket.create_server(("127.0.0.1", 0))
+    path = docker.utils.parse_host(os.environ.get("DOCKER_HOST") or None).removeprefix("http+unix://")
+
+    def forward(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = server.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(path)
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=forward, args=pair, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+    server.close()
+
+
+def test_the_host_of_an_engine_elsewhere_is_looked_at_from_a_container(
+    verify: Callable[..., Report], image: str, elsewhere: str, client: docker.DockerClient
+) -> None:
+    before = {container.id for container in client.containers.list(all=True)}
+    report = verify(image, host=elsewhere)
+    assert failures(report) == []
+    assert report.host["machine"] == os.uname().machine
+    assert not {container.id for container in client.containers.list(all=True, filters={"label": LABEL})} - before
+
+
 # --- any image
 
 
@@ -214,6 +256,22 @@ DAMAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "torch 2.11.0",
     ),
     "triton-over-triton-ascend": (
+        (
+            (
+                "RUN cd $(python3 -c 'import site; print(site.getsitepackages()[0])') && "
+                "mkdir triton-3.2.0.dist-info && "
+                "printf 'Metadata-Version: 2.1\\nName: triton\\nVersion: 3.2.0\\n' "
+                "> triton-3.2.0.dist-info/METADATA && "
+                "echo 'installed over it' >> triton/__init__.py && "
+                "printf 'triton/__init__.py,sha256=%s,\\ntriton-3.2.0.dist-info/RECORD,,\\n' "
+                '"$(openssl dgst -sha256 -binary triton/__init__.py | base64 | tr +/ -_ | tr -d =)" '
+                "> triton-3.2.0.dist-info/RECORD"
+            ),
+        ),
+        "forbidden-packages",
+        "also those of triton-ascend",
+    ),
+    "triton-uninstalled-after-it": (
         (
             (
                 "RUN cd $(python3 -c 'import site; print(site.getsitepackages()[0])') && "
