@@ -9,6 +9,7 @@ import msgspec
 
 from ascend_images.errors import AscendImagesError, BadInput, MissingTool
 from ascend_images.host import gather
+from ascend_images.host.connect import connect
 from ascend_images.host.doctor import Line, Question, State, User, examine
 from ascend_images.host.engine import engine_facts
 from ascend_images.host.facts import EngineFacts
@@ -32,7 +33,6 @@ from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import Variant
 from ascend_images.selection import PINS_FILE
-from ascend_images.verify.engine import connect
 
 GB = 10**9
 # A real base image with one image on it; `invoke build` computes what its images take and refuses what does not fit.

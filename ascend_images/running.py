@@ -17,6 +17,7 @@ from ascend_images.errors import BadInput, MissingTool, unknown
 from ascend_images.host import request as asked
 from ascend_images.host.chips import chips_of
 from ascend_images.host.compose import compose_text
+from ascend_images.host.connect import connect, is_local
 from ascend_images.host.devices import NONE
 from ascend_images.host.docker_command import docker_line, docker_words
 from ascend_images.host.driver import driver_text, judge
@@ -35,7 +36,6 @@ from ascend_images.pins.tags import ImageRef
 from ascend_images.pins.variant import Variant
 from ascend_images.planning import name_suffix
 from ascend_images.selection import Selection, select
-from ascend_images.verify.engine import connect, is_local
 
 Say = Callable[[str], None]
 Execute = Callable[[str, list[str]], Any]

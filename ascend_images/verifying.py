@@ -13,6 +13,7 @@ from ascend_images.errors import AscendImagesError, BadInput
 from ascend_images.files import write_atomic
 from ascend_images.host import gather
 from ascend_images.host.chips import chips_of
+from ascend_images.host.connect import connect, is_local
 from ascend_images.host.devices import device_numbers
 from ascend_images.host.driver import driver_text, judge
 from ascend_images.host.engine import engine_facts
@@ -31,7 +32,6 @@ from ascend_images.pins.tags import arch_tag
 from ascend_images.pins.variant import IMAGE_FOLDER, Variant
 from ascend_images.selection import PINS_FILE, select
 from ascend_images.verify import junit, markdown, page, terminal
-from ascend_images.verify.engine import connect, is_local
 from ascend_images.verify.outside import all_checks
 from ascend_images.verify.report import Report, load_reports, write_report
 from ascend_images.verify.verification import Expectation, Job, verify

@@ -17,9 +17,9 @@ from requests.exceptions import ConnectionError as RequestConnectionError
 from requests.exceptions import ReadTimeout
 
 from ascend_images.errors import BadInput
+from ascend_images.host.connect import plainly
 from ascend_images.inside.facts.environment import shown
 from ascend_images.program import program_files
-from ascend_images.verify.engine import plainly
 
 #: Where check.py is put in a container; an image's own copy may be of another version.
 _FOLDER = "opt/ascend-images-verify"

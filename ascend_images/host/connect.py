@@ -1,4 +1,4 @@
-"""The engine that verifies: found as the docker client finds it, or named, and errors of it in plain words."""
+"""A Docker Engine by way of the SDK: found as the docker client finds it, or named; its errors in plain words."""
 
 import contextlib
 import os
