@@ -26,6 +26,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("invoke", "check")
+    session.run("invoke", "lock", "--check")
     session.run("invoke", "render", "--check")
     session.run("shellcheck", *SCRIPTS)
     rendered = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "dockerfiles/rendered").glob("*.Dockerfile"))
@@ -54,13 +55,19 @@ def verify(session: nox.Session) -> None:
     nox -s verify -- --variant a2 [--image REF] [--require-npu] …; `nox -s verify -- --help` lists the words.
     """
     install(session)
-    session.run("pytest", "-q", "--import-mode=importlib", *session.posargs, "tests/verify")
+    session.run("python", "-m", "tests.verify", *session.posargs)
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Measure rendering, and verification where the sandbox's a2 is built, each as ratios within one run."""
+    """Measure rendering, and verification where the sandbox's a2 is built, each as ratios within one run.
+
+    nox -s bench -- --builds [--rounds N] [--only STEP]… measures building instead: docs/benchmarks.md says how long.
+    """
     install(session)
+    if "--builds" in session.posargs:
+        session.run("python", "-m", "tests.bench_build", *(word for word in session.posargs if word != "--builds"))
+        return
     session.run("python", "-m", "tests.bench", *session.posargs)
     session.run("python", "-m", "tests.bench_verify", *session.posargs)
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,18 @@ SET = "key=value changes a pin for this call; repeat it: --set torch_npu=2.10.0.
 SOURCE = "name=DIR takes a source from a local checkout; repeat it"
 JSON = "print JSON for programs"
 
+#: Options that may be repeated, in whichever verb has them.
+REPEATED = (
+    *("variant", "set", "source", "arch", "platform", "update", "also"),
+    *("group_add", "mount", "env", "publish"),
+)
+
 
 def verb(**help_texts: str) -> Callable[[Callable[..., None]], Task[Any]]:
     """Make a task of a function: long flags only, lists where a flag may be repeated, errors as exit codes."""
 
     def make(function: Callable[..., None]) -> Task[Any]:
-        repeated = [
-            name
-            for name in ("variant", "set", "source", "arch", "platform", "group_add", "mount", "env")
-            if name in help_texts
-        ]
+        repeated = [name for name in REPEATED if name in help_texts]
         return Task(cli.reporting(call.repeating(function)), iterable=repeated, help=help_texts, auto_shortflags=False)
 
     return make
@@ -70,6 +73,12 @@ def check(_: Context, variant: Iterable[str], set: Iterable[str], json: bool = F
     arch="architecture(s) to lock, repeated or divided by commas; those of the variant by default",
     set=SET,
     source=SOURCE,
+    update="learn this one anew: a source, base, a .run package (toolkit, ops, nnal) or a package; repeat it",
+    fresh="learn everything anew, nothing is kept",
+    offline="ask nobody: from what was learned before",
+    as_of="YYYY-MM-DD: leave out packages that were published after that day",
+    check="write nothing, ask nobody: does each lock still answer the pins?",
+    explain="a package: who wants it, in which version, from which file; nothing is written",
     mirror="a [mirror.NAME] of versions.toml to ask instead",
     ca_bundle="a company's certificates (PEM), trusted besides this machine's own",
 )
@@ -79,27 +88,69 @@ def lock(
     set: Iterable[str],  # noqa: A002
     source: Iterable[str],
     arch: Iterable[str],
+    update: Iterable[str],
     all: bool = False,  # noqa: A002
+    fresh: bool = False,
+    offline: bool = False,
+    as_of: str = "",
+    check: bool = False,
+    explain: str = "",
     mirror: str = "",
     ca_bundle: str = "",
 ) -> None:
-    """Resolve the pins to the whole package set, and write the package locks (asks package indexes and git hosts)."""
+    """Write what the pins mean: commits, digests, checksums, the whole package set (asks hosts and indexes)."""
     from ascend_images import locking
     from ascend_images.selection import select
 
-    selection = select(ROOT, tuple(variant), everything=all, sets=tuple(set))
-    arches = cli.architectures(arch)
-    folders = cli.source_folders(source)
-    made = locking.lock(
-        selection,
-        arches,
-        folders,
-        mirror=mirror,
-        ca_bundle=cli.folder(ca_bundle) if ca_bundle else None,
-        say=lambda text: print(text, file=sys.stderr),
+    names = tuple(variant)
+    selection = select(
+        ROOT,
+        names,
+        everything=all or (check and not names),
+        sets=tuple(set),
+        allow_broken=check,
+        to_be_locked=not check,
+        anew=all and fresh,
     )
-    for line in made:
+    arches = cli.architectures(arch)
+    if check:
+        standing = locking.standing(selection, arches)
+        for text in standing.missing:
+            print(f"not locked: {text}", file=sys.stderr)
+        standing.require()
+        print(f"the locks of {len(selection.variants)} variants answer their pins")
+        return
+    asking = {
+        "mirror": mirror,
+        "ca_bundle": cli.folder(ca_bundle) if ca_bundle else None,
+        "say": lambda text: print(text, file=sys.stderr),
+    }
+    folders = cli.source_folders(source)
+    if explain:
+        lines = locking.explain(selection, arches, folders, explain, offline=offline, **asking)
+    else:
+        renewal = locking.Renewal(update=tuple(update), fresh=fresh, offline=offline, as_of=cli.day(as_of, "--as-of"))
+        lines = locking.lock(selection, arches, folders, renewal=renewal, **asking)
+    for line in lines:
         print(line)
+
+
+@verb(
+    image="the image, by its name, as the engine or a registry has it",
+    name="what the stack and its variant will be called; made from the image's name by default",
+    platform="linux/arm64 where the image exists for several",
+)
+def freeze(_: Context, image: str = "", name: str = "", platform: str = "") -> None:
+    """Write the packages of an image that somebody else built as a lock, and the rest as the start of a stack."""
+    from ascend_images import freezing
+    from ascend_images.errors import BadInput
+
+    if not image:
+        raise BadInput("no image is named", wanted="--image REF", do="docker image ls")
+    written = freezing.freeze_image(
+        ROOT, image, name, platform=platform, say=lambda text: print(text, file=sys.stderr, flush=True)
+    )
+    print(freezing.told(written, ROOT))
 
 
 @verb(variant=VARIANT, set=SET, check="write nothing; list what is out of date and fail if anything is")
@@ -120,6 +171,99 @@ def render(_: Context, variant: Iterable[str], set: Iterable[str], check: bool =
 
 @verb(
     variant=VARIANT,
+    resolve="try the newest versions out: does any set of packages meet them? (takes minutes)",
+    mirror="a [mirror.NAME] of versions.toml to ask instead",
+    ca_bundle="a company's certificates (PEM), trusted besides this machine's own",
+    json=JSON,
+)
+def outdated(
+    _: Context,
+    variant: Iterable[str],
+    resolve: bool = False,
+    mirror: str = "",
+    ca_bundle: str = "",
+    json: bool = False,
+) -> None:
+    """List what is newer than the pins, and what each would break (asks indexes, git hosts and registries)."""
+    from ascend_images import update_report, updating
+    from ascend_images.pins import report
+    from ascend_images.selection import select
+
+    names = tuple(variant)
+    found = updating.outdated(
+        select(ROOT, names, everything=not names, allow_broken=True),
+        mirror=mirror,
+        ca_bundle=cli.folder(ca_bundle) if ca_bundle else None,
+        resolves=resolve,
+        say=lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    print(report.as_json(found) if json else update_report.as_text(found))
+    found.require()
+
+
+@verb(
+    name="a package, a source (or SOURCE.version) or cann; STACK.NAME where several stacks pin it: ms-swift.vllm",
+    version="the version, ref or specifier that it is to have",
+    also="NAME=VERSION, moved in the same step; repeat it",
+    source=SOURCE,
+    dry_run="do everything and write nothing",
+    commit="commit what changed, and nothing else",
+    mirror="a [mirror.NAME] of versions.toml to ask instead",
+    ca_bundle="a company's certificates (PEM), trusted besides this machine's own",
+)
+def bump(
+    _: Context,
+    name: str,
+    version: str,
+    also: Iterable[str],
+    source: Iterable[str],
+    dry_run: bool = False,
+    commit: bool = False,
+    mirror: str = "",
+    ca_bundle: str = "",
+) -> None:
+    """Move a pin: versions.toml, locks and rendered files, all of them or none."""
+    from ascend_images import bumping
+
+    wishes = bumping.Wishes(
+        typed=bumping.pairs(name, version, tuple(also)),
+        sources=cli.source_folders(source),
+        mirror=mirror,
+        ca_bundle=cli.folder(ca_bundle) if ca_bundle else None,
+        dry_run=dry_run,
+        commit=commit,
+    )
+    print(bumping.bump(ROOT, wishes, lambda text: print(text, file=sys.stderr, flush=True)))
+
+
+@verb(
+    variant=VARIANT,
+    from_="a git revision, or a variant",
+    to="another one; the working tree by default",
+    markdown="as Markdown, for a pull request",
+    json=JSON,
+)
+def diff(
+    _: Context,
+    variant: Iterable[str],
+    from_: str = "",
+    to: str = "",
+    markdown: bool = False,
+    json: bool = False,
+) -> None:
+    """Show what differs between two revisions or two variants: pins, packages, Dockerfiles."""
+    from ascend_images import difference_report, diffing
+    from ascend_images.pins import report
+
+    found = diffing.compare(ROOT, from_, to, tuple(variant))
+    if json:
+        print(report.as_json(found))
+    else:
+        print(difference_report.as_markdown(found) if markdown else difference_report.as_text(found))
+
+
+@verb(
+    variant=VARIANT,
     all="all variants",
     arch="architecture(s), repeated or divided by commas: amd64 or arm64, in any spelling; the host's by default",
     platform="the same as Docker writes it: linux/arm64",
@@ -133,6 +277,7 @@ def render(_: Context, variant: Iterable[str], set: Iterable[str], check: bool =
     builder="a buildx builder; the engine's own by default",
     jobs="how many images are built at a time",
     dry_run="print the bake file (JSON) and build nothing; on standard error, why the build would be refused",
+    compression="how layers are packed: gzip, which every engine pulls, or zstd, which is faster and smaller",
     unlocked="take what no hash is known for; the record and the image's labels say so",
     sandbox="with stand-ins for everything that comes from outside; the tag ends in -sandbox",
     json="print build/summary.json at the end: images built (digest …), failed (step, error, log …), skipped",
@@ -153,6 +298,7 @@ def build(
     builder: str = "",
     jobs: int = 0,
     dry_run: bool = False,
+    compression: str = "gzip",
     unlocked: bool = False,
     sandbox: bool = False,
     json: bool = False,
@@ -177,6 +323,7 @@ def build(
         wheels=cli.folder(wheels) if wheels else None,
         epoch=source_date_epoch(ROOT, os.environ),
         arch_typed=bool(arches),
+        compression=compression,
     )
     wishes = planning.Wishes(
         arches=arches,
@@ -194,6 +341,68 @@ def build(
         return
     with in_turn(ROOT, planning.turns(selection, wishes), lambda text: print(text, file=sys.stderr, flush=True)):
         build(planning.plans_for(selection, wishes), jobs=jobs, told=print if json else None)
+
+
+@verb(
+    variant=VARIANT,
+    all="all variants",
+    arch="architecture(s), repeated or divided by commas; the host's by default",
+    set=SET,
+    base_image="a base image from elsewhere, or of another release",
+    mirror="a [mirror.NAME] of versions.toml, for these builds alone",
+    ca_bundle="a company's certificates (PEM), for these builds alone",
+    builder="the second build's buildx builder; by default an engine that is started for it, and removed",
+    one_engine="build both times on the engine in use: what differs from engine to engine is not seen then",
+    unlocked="take what no hash is known for",
+    sandbox="with stand-ins for everything that comes from outside",
+)
+def reproduce(
+    _: Context,
+    variant: Iterable[str],
+    set: Iterable[str],  # noqa: A002
+    arch: Iterable[str],
+    all: bool = False,  # noqa: A002
+    base_image: str = "",
+    mirror: str = "",
+    ca_bundle: str = "",
+    builder: str = "",
+    one_engine: bool = False,
+    unlocked: bool = False,
+    sandbox: bool = False,
+) -> None:
+    """Build images twice from nothing, on two engines, and compare them: 0 if they are the same, 5 if not."""
+    from ascend_images import planning, reproducing
+    from ascend_images.images.plan import Choices, source_date_epoch
+    from ascend_images.images.turns import in_turn
+    from ascend_images.sandbox.second_engine import second_engine
+    from ascend_images.selection import select
+
+    arches = cli.architectures(arch)
+    selection = select(ROOT, tuple(variant), everything=all, sets=tuple(set), base_image=base_image)
+    choices = Choices(
+        unlocked=unlocked,
+        base_image=selection.base_image,
+        other_base="" if selection.base_image else base_image,
+        epoch=source_date_epoch(ROOT, os.environ),
+        arch_typed=bool(arches),
+    )
+    wishes = planning.Wishes(
+        arches=arches,
+        choices=choices,
+        mirror=mirror,
+        ca_bundle=cli.folder(ca_bundle) if ca_bundle else None,
+        contexts=stand_ins if sandbox else None,
+    )
+    with (
+        in_turn(ROOT, planning.turns(selection, wishes), lambda text: print(text, file=sys.stderr, flush=True)),
+        ExitStack() as stack,
+    ):
+        plans = planning.plans_for(selection, wishes)
+        host = "" if builder or one_engine else stack.enter_context(second_engine())
+        found = reproducing.reproduce(plans, reproducing.two_places(host, builder))
+    if text := reproducing.told(found):
+        print(text)
+    reproducing.require_same(found)
 
 
 def stand_ins(variant: Any, arch: Any, lock: Any) -> dict[str, str]:
@@ -215,6 +424,7 @@ def stand_ins(variant: Any, arch: Any, lock: Any) -> dict[str, str]:
     env="NAME=VALUE; repeat it",
     workspace="a folder for models and caches, at /mnt/workspace in the container",
     network="docker's --network, such as host",
+    publish="docker's --publish: HOST:CONTAINER opens a port of the container on the host; repeat it",
     ipc="docker's --ipc, such as host",
     shm_size="docker's --shm-size; 1g by default",
     name="a name for the container",
@@ -231,6 +441,7 @@ def run(
     group_add: Iterable[str],
     mount: Iterable[str],
     env: Iterable[str],
+    publish: Iterable[str],
     image: str = "",
     sandbox: bool = False,
     devices: str = "",
@@ -261,6 +472,7 @@ def run(
         env=tuple(env),
         workspace=workspace,
         network=network,
+        ports=tuple(publish),
         ipc=ipc,
         shm_size=shm_size,
         name=name,
@@ -290,6 +502,80 @@ def doctor(_: Context, variant: Iterable[str], devices: str = "", host_root: str
     doctoring.require_sound(found)
 
 
+RECORDS = "a folder with the records of builds; build/records by default"
+REPORTS = "a folder with the reports of nox -s verify; build/verify by default"
+
+
+@verb(variant=VARIANT, records=RECORDS, json=JSON)
+def manifest(_: Context, variant: Iterable[str], records: str = "build/records", json: bool = False) -> None:
+    """Join what was built and pushed for each architecture into one index, under a candidate's tag."""
+    from ascend_images import publishing
+
+    made = publishing.manifest(ROOT, tuple(variant), cli.folder(records))
+    if json:
+        print(publishing.as_json(made))
+    else:
+        print("\n".join(f"{one.repository}:{one.candidate} is {one.digest}" for one in made))
+
+
+@verb(
+    variant=VARIANT,
+    reports=REPORTS,
+    without_npu="why the checks that need an NPU were not asked; published with the tag",
+    dry_run="say what would become of each tag, and write nothing",
+)
+def promote(
+    _: Context,
+    variant: Iterable[str],
+    reports: str = "build/verify",
+    without_npu: str = "",
+    dry_run: bool = False,
+) -> None:
+    """Give readable tags to what is joined, if a report for its digest passes every required check."""
+    from ascend_images import publishing, verifying
+
+    wish = publishing.Promotion(reports=cli.folder(reports), without_npu=without_npu, dry_run=dry_run)
+    lines = publishing.promote(
+        ROOT,
+        tuple(variant),
+        wish,
+        checks=verifying.check_ids(),
+        say=lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    print("\n".join(lines))
+
+
+@verb(check="write nothing; fail if a list is out of date")
+def tags(_: Context, check: bool = False) -> None:
+    """Write docs/supported_tags.md and its Chinese twin, from versions.toml and published.json."""
+    from ascend_images import publishing
+
+    print("\n".join(map(str, publishing.tags(ROOT, check=check))) or "the lists of tags are up to date")
+
+
+@verb(variant=VARIANT, changed_since="a commit: only what is rendered, locked or based otherwise than there")
+def matrix(_: Context, variant: Iterable[str], changed_since: str = "") -> None:
+    """Print what must be built, as a matrix for CI: variant, architecture, and the runner that takes it."""
+    from ascend_images import publishing
+
+    print(publishing.matrix(ROOT, tuple(variant), changed_since))
+
+
+@verb(
+    variant=VARIANT,
+    keep="how many candidates of each variant are kept, the newest",
+    delete="delete them; without it they are only listed",
+)
+def prune(_: Context, variant: Iterable[str], keep: int = 3, delete: bool = False) -> None:
+    """List old candidates in the registries, or delete them; never what a kept tag or index leads to."""
+    from ascend_images import publishing
+
+    lines = publishing.prune(
+        ROOT, tuple(variant), keep=keep, delete=delete, say=lambda text: print(text, file=sys.stderr, flush=True)
+    )
+    print("\n".join(lines))
+
+
 @verb()
 def schema(_: Context) -> None:
     """Write versions.schema.json, which editors complete and check versions.toml with."""
@@ -306,4 +592,7 @@ def docs(_: Context) -> None:
     print(generated.write_check_docs(ROOT))
 
 
-namespace = Collection(variants, show, check, lock, render, build, run, doctor, schema, docs)
+namespace = Collection(
+    *(variants, show, check, lock, freeze, outdated, bump, diff, render, build, reproduce, run, doctor),
+    *(manifest, promote, tags, matrix, prune, schema, docs),
+)

@@ -14,7 +14,7 @@ REPEATED = {
     "check": ("set",),
     "show": ("set",),
     "render": ("set",),
-    "lock": ("arch", "set", "source", "mirror", "ca_bundle"),
+    "lock": ("arch", "set", "source", "update", "as_of", "fresh", "mirror", "ca_bundle"),
     "build": (
         *("arch", "platform", "set", "source", "wheels", "base_image", "mirror", "ca_bundle"),
         *("builder", "jobs", "push", "sandbox", "unlocked"),

@@ -21,6 +21,8 @@ from invoke.program import Program
 from ascend_images.errors import AscendImagesError, BadInput, MissingTool
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from ascend_images.pins.platform import Arch
 
 # invoke keeps Python from writing bytecode (its --write-pyc), and compiling takes longer than rendering every variant.
@@ -111,6 +113,18 @@ def folder(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:
         raise BadInput(f"{text}: nobody's home is known there", wanted="a path", do="write it in full") from None
+
+
+def day(text: str, flag: str) -> "date | None":
+    """Return the day that a flag names, None where it was not given; raises BadInput for what is no day."""
+    from datetime import date
+
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise BadInput(f"{flag} {text}", wanted="a day: YYYY-MM-DD", do=f"{flag} 2026-01-31") from None
 
 
 def architectures(arch: Iterable[str] = (), platform: Iterable[str] = ()) -> "tuple[Arch, ...]":

@@ -11,9 +11,9 @@ from ascend_images.errors import AscendImagesError, BadInput, MissingTool
 from ascend_images.host import gather
 from ascend_images.host.connect import connect
 from ascend_images.host.doctor import Line, Question, State, User, examine
-from ascend_images.host.engine import engine_facts
+from ascend_images.host.engine import ENGINE_NEXT, engine_facts
 from ascend_images.host.facts import EngineFacts
-from ascend_images.host.request import parse_devices
+from ascend_images.host.request import host_folder, parse_devices
 from ascend_images.images import network
 from ascend_images.images.builder import find_builder
 from ascend_images.images.engine import (
@@ -63,11 +63,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(
     question: Question, *, root: str = "/", environment: Mapping[str, str] = os.environ, run: Run = run_command
 ) -> Report:
-    """Look at this machine, its engine and its NPUs; nothing is changed and, whatever is missing, nothing is raised.
+    """Look at this machine, its engine and its NPUs; nothing is changed, and whatever is missing gets a line.
 
     The NPUs are this machine's, or those of the host for which the directory `root` stands; an engine elsewhere has
-    others, of which a line says so.
+    others, of which a line says so. Raises BadInput for a `root` that is no folder.
     """
+    root = host_folder(root)
     variant = question.variant
     engine, lines = _engine(run)
     lines += [*(_building(engine, variant, run) if engine else ()), *_certificates(environment)]
@@ -90,9 +91,17 @@ def question_for(root: Path, names: Sequence[str] = (), devices: str = "") -> Qu
     return Question(
         pins=pins,
         variant=resolve(pins, names[0], allow_broken=True) if names else None,
-        devices=parse_devices(devices) if devices else (),
+        devices=_devices(devices),
         user=User(os.geteuid(), os.getegid(), tuple(sorted({os.getegid(), *os.getgroups()}))),
     )
+
+
+def _devices(text: str) -> tuple[int, ...]:
+    try:
+        return parse_devices(text) if text else ()
+    except BadInput as error:
+        wanted = "numbers of /dev/davinciN such as 0,1 or 0-3"
+        raise BadInput(error.found, wanted=wanted, do="invoke doctor without --devices, which looks at all") from None
 
 
 def require_sound(report: Report) -> None:
@@ -100,7 +109,11 @@ def require_sound(report: Report) -> None:
     if report.problems:
         subjects = ", ".join(dict.fromkeys(line.subject for line in report.problems))
         count = len(report.problems)
-        raise MissingTool(f"{count} problem{'s' if count > 1 else ''}: {subjects}", wanted="what the lines above say")
+        raise MissingTool(
+            f"{count} problem{'s' if count > 1 else ''}: {subjects}",
+            wanted="no problem; what is unknown or not here is none",
+            do="do what `next:` says below each problem, then invoke doctor again",
+        )
 
 
 def as_text(report: Report) -> str:
@@ -246,7 +259,11 @@ def _certificates(environment: Mapping[str, str]) -> Iterator[Line]:
 def _containers() -> tuple[EngineFacts | None, tuple[Line, ...]]:
     """Ask the engine which containers run; a line where it does not say."""
     try:
-        return engine_facts(connect()), ()
+        client = connect()
+    except MissingTool as error:
+        return None, (Line(State.PROBLEM, "containers", error.found, error.wanted, ENGINE_NEXT),)
+    try:
+        return engine_facts(client), ()
     except MissingTool as error:
         return None, (_problem("containers", error),)
 

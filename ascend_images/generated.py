@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ascend_images.errors import CheckFailed
 from ascend_images.files import write_atomic
 from ascend_images.images.rendered import SUFFIXES, require_rendered, write_rendered
 from ascend_images.selection import Selection
@@ -17,8 +18,18 @@ def write(selection: Selection, *, everything: bool) -> list[Path]:
 
 
 def require_current(selection: Selection, *, everything: bool) -> None:
-    """Raise CheckFailed, listing each rendered file that is out of date and the command that mends it, if any is."""
+    """Raise CheckFailed, listing each rendered file that is out of date and the command that mends it, if any is.
+
+    So is one of pins that versions.lock does not answer any more: each of those is named.
+    """
     require_rendered(selection.output, selection.variants, all_of_them=everything and not selection.changed)
+    moved = [one for one in selection.unanswered() if one.state != "missing"]
+    if moved:
+        raise CheckFailed(
+            "\n".join(map(str, moved)),
+            wanted="; ".join(dict.fromkeys(one.wanted for one in moved)),
+            do="\n          ".join(dict.fromkeys(one.do for one in moved)),
+        )
 
 
 def up_to_date(selection: Selection) -> str:

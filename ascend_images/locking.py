@@ -1,25 +1,52 @@
-"""Locks the variants of a selection, one after the other, and says what is not known of each."""
+"""Locks a selection: versions.lock first, then the packages of each variant; and says what is not known."""
 
 import os
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from ascend_images.errors import unknown
+from ascend_images.errors import BadInput, CheckFailed, LookupIncomplete, unknown
+from ascend_images.files import write_atomic
 from ascend_images.images.network import read_ca
 from ascend_images.lock.lock import known_locks, lock_variant, write_locks
-from ascend_images.lock.means import usual_means
-from ascend_images.pins.lockfile import LockFile
+from ascend_images.lock.means import Means, usual_means
+from ascend_images.lock.sources import local_checkouts
+from ascend_images.lock.versions import Learned, all_names, learn, usual_hosts
+from ascend_images.lock.wanted import wanted, wanted_text
+from ascend_images.pins.lockfile import LockFile, file_name, is_current, moved_pins
 from ascend_images.pins.model import Mirror
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import answered
+from ascend_images.pins.resolve import resolve_all
+from ascend_images.pins.variant import Variant
+from ascend_images.pins.versions_lock import FILE, VersionsLock
 from ascend_images.selection import Selection
 
 #: The variables by which Python, requests, curl, git, pip and uv are told which certificates to trust.
 _TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT")
+
+Known = Mapping[str, Mapping[Arch, LockFile]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renewal:
+    """What is to be learned anew.
+
+    `update` holds names: of sources, `base`, of .run packages and of packages; `fresh` is all of them; `as_of` leaves
+    out packages that were published after that day; `offline` asks nobody.
+    """
+
+    update: tuple[str, ...] = ()
+    fresh: bool = False
+    offline: bool = False
+    as_of: date | None = None
 
 
 def lock(
@@ -29,32 +56,248 @@ def lock(
     *,
     mirror: str = "",
     ca_bundle: Path | None = None,
+    renewal: Renewal | None = None,
     say: Callable[[str], None],
 ) -> Iterator[str]:
-    """Write the locks of every selected variant, and yield what to tell of each.
+    """Write versions.lock and the package locks of every selected variant, and yield what to tell of each.
 
-    Certificates in `ca_bundle` (PEM) are trusted besides those that this machine trusts. Raises what `lock_variant`
-    and `read_ca` raise, and BadInput for an unknown mirror or source.
+    Certificates in `ca_bundle` (PEM) are trusted besides those that this machine trusts. One variant that cannot be
+    locked keeps none of the others from it. Raises, at the end, BadInput for all that is wrong, else LookupIncomplete
+    for all that could not be asked; at once BadInput for an unknown mirror, source or name to update, and for a
+    checkout of another project.
     """
-    mirrors = selection.pins.mirror
-    if mirror and mirror not in mirrors:
-        raise unknown("mirror", mirror, mirrors, where="--mirror")
+    renewal = renewal or Renewal()
+    given = _sources(selection, sources)
+    for variant in selection.variants:
+        local_checkouts(variant, _own(variant, given))
+    known = {variant.name: known_locks(variant, selection.locks) for variant in selection.variants}
+    _check_update(renewal.update, selection, known)
+    certificates = read_ca(ca_bundle) if ca_bundle else b""
+    means = _means(selection, mirror, renewal, say)
+    if renewal.as_of:
+        say("only packages are locked as of a day: refs, base images and .run packages stay as they are locked")
+    with _trusting(certificates):
+        learned = _learn(selection, means, renewal)
+    yield from map(str, (*learned.changes, *learned.notes))
+    failures: list[BadInput | LookupIncomplete] = []
+    for variant in selection.variants:
+        meant = answered(variant, learned.lock)
+        own = _own(variant, given)
+        if unread := _without_files(meant, own):
+            yield f"{variant.name}: package locks stay as they are: {' and '.join(unread)} could not be read"
+            continue
+        try:
+            with _trusting(certificates):
+                made = lock_variant(
+                    meant,
+                    arches or variant.platforms,
+                    own,
+                    means,
+                    known=known[variant.name],
+                    kept=_kept(known[variant.name], renewal),
+                )
+        except (BadInput, LookupIncomplete) as error:
+            failures.append(error)
+            continue
+        failures += _gaps(selection, made)
+        for path, lock_file in zip(write_locks(made, selection.locks), made.values(), strict=True):
+            yield _told(path.relative_to(selection.root), lock_file)
+    yield from _left_behind(selection, learned)
+    _require(learned, failures)
+
+
+def _sources(selection: Selection, sources: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the given checkouts by the sources' own names; raises BadInput for one of no source."""
     names = {source.name.lower(): source.name for variant in selection.variants for source in variant.sources}
     for name in sources:
         if name.lower() not in names:
             raise unknown("source", name, names.values(), where="--source")
-    certificates = read_ca(ca_bundle) if ca_bundle else b""
-    means = usual_means(mirrors[mirror] if mirror else Mirror(), say)
+    return {names[name.lower()]: folder for name, folder in sources.items()}
+
+
+def _own(variant: Variant, given: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the given checkouts of the variant's own sources."""
+    names = {source.name for source in variant.sources}
+    return {name: folder for name, folder in given.items() if name in names}
+
+
+def _check_update(update: Sequence[str], selection: Selection, known: Known) -> None:
+    """Raise BadInput for a name that is neither in versions.lock's questions nor a package."""
+    names = {*all_names(selection.variants), *(name for variant in selection.variants for name in variant.packages)}
+    names |= {name for locks in known.values() for one in locks.values() for name in one.versions}
+    folded = {form for name in names for form in (name.casefold(), str(canonicalize_name(name)))}
+    for name in update:
+        if name.casefold() not in folded and canonicalize_name(name) not in folded:
+            raise unknown("name", name, names, where="--update")
+
+
+def _means(selection: Selection, mirror: str, renewal: Renewal, say: Callable[[str], None]) -> Means:
+    mirrors = selection.pins.mirror
+    if mirror and mirror not in mirrors:
+        raise unknown("mirror", mirror, mirrors, where="--mirror")
+    chosen = mirrors[mirror] if mirror else Mirror()
+    return usual_means(chosen, say, offline=renewal.offline, as_of=renewal.as_of)
+
+
+def _learn(selection: Selection, means: Means, renewal: Renewal) -> Learned:
+    path = selection.output / FILE
+    root = selection.pins.locked if selection.changed else VersionsLock()
+    return learn(
+        selection.variants,
+        selection.locked,
+        usual_hosts(means),
+        today=datetime.now().astimezone().date(),
+        update=renewal.update,
+        fresh=renewal.fresh,
+        offline=renewal.offline,
+        prune=selection.everything,
+        say=means.say,
+        write=lambda lock: write_atomic(path, str(lock.beside(root))),
+    )
+
+
+def _without_files(variant: Variant, given: Mapping[str, Path]) -> list[str]:
+    """Return the sources of which neither a commit is known nor a checkout is there, though files of them are read."""
+    return [one.name for one in variant.sources if one.requirements and not one.commit and one.name not in given]
+
+
+def _kept(known: Mapping[Arch, LockFile], renewal: Renewal) -> dict[Arch, dict[str, str]]:
+    """Return the locked versions that are taken again where they fit."""
+    if renewal.fresh or renewal.as_of:
+        return {}
+    lifted = {canonicalize_name(name) for name in renewal.update}
+    return {
+        arch: {name: version for name, version in lock.versions.items() if name not in lifted}
+        for arch, lock in known.items()
+    }
+
+
+def _gaps(selection: Selection, made: Mapping[Arch, LockFile]) -> list[LookupIncomplete]:
+    """Return an error for what no index could be asked about, if there is any."""
+    paths = [selection.locks / file_name(one.variant, arch) for arch, one in made.items() if not one.complete]
+    if not paths:
+        return []
+    shown = " and ".join(str(path.relative_to(selection.root)) for path in paths)
+    name = next(iter(made.values())).variant
+    return [
+        LookupIncomplete(
+            f"{shown}: incomplete: hashes of what comes from an index that could not be reached",
+            wanted="every package with its hash",
+            do=f"where those answer, or by way of a mirror (--mirror NAME): invoke lock --variant {name}",
+        )
+    ]
+
+
+def _left_behind(selection: Selection, learned: Learned) -> Iterator[str]:
+    """Yield what has to be made anew besides: locks of variants that were not chosen, and the rendered files."""
+    if not any(change.before != change.after for change in learned.changes):
+        return
+    if not selection.changed:
+        chosen = {variant.name for variant in selection.variants}
+        for variant in resolve_all(selection.pins, allow_broken=True, to_be_locked=True):
+            locks = known_locks(variant, selection.locks).values() if variant.name not in chosen else ()
+            stale = [one for one in locks if not is_current(one, answered(variant, learned.lock))]
+            if any(is_current(one, variant) for one in stale):
+                yield f"{variant.name}: asks for what changed too: invoke lock --variant {variant.name}"
+        yield "what changed stands in rendered files: invoke render"
+
+
+def _require(learned: Learned, failures: Sequence[BadInput | LookupIncomplete]) -> None:
+    """Raise one error for what went wrong with versions.lock and with package locks, if anything did."""
+    every: list[BadInput | LookupIncomplete] = [*failures]
+    try:
+        learned.require()
+    except (BadInput, LookupIncomplete) as error:
+        every.insert(0, error)
+    if len(every) == 1:
+        raise every[0]
+    if every:
+        # What is wrong goes before what is only not known.
+        every.sort(key=lambda error: isinstance(error, LookupIncomplete))
+        kind = LookupIncomplete if isinstance(every[0], LookupIncomplete) else BadInput
+        raise kind(
+            "\n".join(dict.fromkeys(error.found for error in every)),
+            wanted="; ".join(dict.fromkeys(error.wanted for error in every if error.wanted)),
+            do="\n          ".join(dict.fromkeys(error.do for error in every if error.do)),
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How locks stand to the pins: what no longer answers them, and what was never learned."""
+
+    stale: tuple[BadInput, ...]
+    missing: tuple[str, ...]
+
+    def require(self) -> None:
+        """Raise CheckFailed that names each pin that moved, if any did."""
+        if self.stale:
+            raise CheckFailed(
+                "\n".join(error.found for error in self.stale),
+                wanted="; ".join(dict.fromkeys(error.wanted for error in self.stale)),
+                do="\n          ".join(dict.fromkeys(error.do for error in self.stale)),
+            )
+
+
+def standing(selection: Selection, arches: Sequence[Arch] = ()) -> Standing:
+    """Return how the locks of the chosen variants stand to their pins, from the files alone."""
+    stale, missing, bare = [], [], []
+    for one in selection.unanswered():
+        if one.state == "missing":
+            missing.append(str(one))
+        else:
+            stale.append(BadInput(str(one), wanted=one.wanted, do=one.do))
     for variant in selection.variants:
-        own = {source.name for source in variant.sources}
-        given = {names[name.lower()]: folder for name, folder in sources.items() if names[name.lower()] in own}
-        known = known_locks(variant, selection.locks)
-        with ExitStack() as stack:
-            if certificates:
-                stack.enter_context(trusting(certificates))
-            locks = lock_variant(variant, arches or variant.platforms, given, means, known=known)
-        for path, made in zip(write_locks(locks, selection.locks), locks.values(), strict=True):
-            yield _told(path.relative_to(selection.root), made)
+        for arch in arches or variant.platforms:
+            path = selection.locks / file_name(variant.name, arch)
+            shown = path.relative_to(selection.root)
+            do = f"invoke lock --variant {variant.name}"
+            if not path.exists():
+                stale.append(BadInput(f"{variant.name}: {shown} is not there", wanted="a lock of these pins", do=do))
+                continue
+            try:
+                lock_file = LockFile.load(path)
+            except BadInput as error:
+                stale.append(error)
+                continue
+            moved = moved_pins(lock_file, variant)
+            if moved:
+                found = f"{variant.name}: {shown} was made from other pins: {'; '.join(moved)}"
+                stale.append(BadInput(found, wanted="a lock of these pins", do=do))
+            bare += [f"{shown} ({len(lock_file.incomplete)})"] if lock_file.incomplete else []
+    if bare:
+        missing.append(f"hashes of packages whose index could not be reached: {', '.join(bare)}")
+    return Standing(tuple(stale), tuple(missing))
+
+
+def explain(
+    selection: Selection,
+    arches: Sequence[Arch],
+    sources: Mapping[str, Path],
+    package: str,
+    *,
+    mirror: str = "",
+    ca_bundle: Path | None = None,
+    offline: bool = False,
+    say: Callable[[str], None],
+) -> Iterator[str]:
+    """Yield who wants a package of the selected variants' locks, in which version, and in which file that stands.
+
+    Raises BadInput for a package of none of them, LookupIncomplete where what others ask for could not be read.
+    """
+    given = _sources(selection, sources)
+    means = _means(selection, mirror, Renewal(offline=offline), say)
+    certificates = read_ca(ca_bundle) if ca_bundle else b""
+    for variant in selection.variants:
+        own = _own(variant, given)
+        locks = {a: LockFile.load(selection.locks / file_name(variant.name, a)) for a in arches or variant.platforms}
+        with _trusting(certificates):
+            found = wanted(variant, locks, package, own, means)
+        yield wanted_text(found)
+
+
+def _trusting(certificates: bytes) -> AbstractContextManager[None]:
+    return trusting(certificates) if certificates else nullcontext()
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """From a selection and the choices of a command line to the plans of a build."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,7 +18,8 @@ from ascend_images.images.rendered import dockerfile_path, require_rendered, wri
 from ascend_images.images.sources import LocalSource, local_sources
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch, host_arch
-from ascend_images.pins.resolve import pinned_images, resolve
+from ascend_images.pins.questions import Unanswered, check
+from ascend_images.pins.resolve import pinned_images, resolve, resolve_all
 from ascend_images.pins.variant import IMAGE_FOLDER, Variant
 from ascend_images.program import write_program
 from ascend_images.selection import Selection
@@ -70,7 +71,7 @@ def _plan(selection: Selection, wishes: Wishes, variant: Variant, arch: Arch) ->
     contexts = dict(wishes.contexts(variant, arch, _lock(selection, variant, arch)) if wishes.contexts else {})
     if selection.changed and "lock" not in contexts:
         contexts["lock"] = str(selection.locks)
-    return make_plan(
+    plan = make_plan(
         variant,
         arch,
         root=selection.root,
@@ -81,6 +82,18 @@ def _plan(selection: Selection, wishes: Wishes, variant: Variant, arch: Arch) ->
         network=network_for(variant, mirrors=selection.pins.mirror, mirror=wishes.mirror, ca_bundle=wishes.ca_bundle),
         suffix=suffix,
     )
+    return replace(plan, unanswered=_unanswered(selection, plan))
+
+
+def _unanswered(selection: Selection, plan: BuildPlan) -> tuple[Unanswered, ...]:
+    """Return the pins that versions.lock does not answer, of what the build takes from outside."""
+    sources = (one for one in plan.pinned.sources if f"src-{one.name.lower()}" not in plan.contexts)
+    runs = (one for one in plan.pinned.runs if one.arch is plan.arch)
+    own = () if f"cann-run-{plan.arch.value}" in plan.contexts else tuple(runs)
+    taken = msgspec.structs.replace(plan.pinned, sources=tuple(sources), runs=own, platforms=(plan.arch,))
+    others = resolve_all(selection.pins, allow_broken=True)
+    found = check(selection.locked, [taken], others=others)
+    return tuple(one for one in found if one.about != "base image" or "cann" not in plan.contexts)
 
 
 def name_suffix(selection: Selection, variant: Variant, *, sandbox: bool = False, local: bool = False) -> str:

@@ -1,32 +1,31 @@
 """From the words of `invoke run` to a container, or to the text that makes one elsewhere."""
 
-import io
 import os
+import shlex
 import sys
-import tarfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import DockerException, NotFound
 
 from ascend_images.errors import BadInput, MissingTool, unknown
 from ascend_images.host import request as asked
-from ascend_images.host.chips import chips_of
+from ascend_images.host.chips import chips_of, family_by_tag
 from ascend_images.host.compose import compose_text
 from ascend_images.host.connect import connect, is_local
-from ascend_images.host.devices import NONE
-from ascend_images.host.docker_command import docker_line, docker_words
+from ascend_images.host.devices import NONE, device_numbers, require_readable
+from ascend_images.host.docker_command import docker_text, docker_words
 from ascend_images.host.driver import driver_text, judge
-from ascend_images.host.engine import engine_facts
+from ascend_images.host.engine import ENGINE_NEXT, engine_facts
 from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.gather import local, remote
+from ascend_images.host.image import Image, family_of_image, look_at
 from ascend_images.host.kubernetes import pod_text
-from ascend_images.host.npu_smi import CANN_TAG, UNKNOWN
+from ascend_images.host.npu_smi import UNKNOWN
 from ascend_images.host.plan import RunPlan, plan_pod, plan_run
+from ascend_images.host.ports import parse_ports
 from ascend_images.host.request import RunRequest
 from ascend_images.host.workspace import require_writable
 from ascend_images.images.publish import image_name
@@ -42,10 +41,6 @@ Execute = Callable[[str, list[str]], Any]
 
 DOCKER, COMPOSE, KUBERNETES = "docker", "compose", "k8s"
 FORMATS = (DOCKER, COMPOSE, KUBERNETES)
-
-_CHIP_LABEL = "io.ascend-images.chip"
-_PASSWD = "/etc/passwd"  # noqa: S105 - a file's name
-_FAMILY = {tag: family for family, tag in CANN_TAG.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +63,7 @@ class Wishes:
     workspace: str = ""
     name: str = ""
     network: str = ""
+    ports: Sequence[str] = ()
     ipc: str = ""
     shm_size: str = ""
     privileged: bool = False
@@ -83,16 +79,6 @@ class Wishes:
         return self.form == DOCKER and not self.show
 
 
-@dataclass(frozen=True, kw_only=True)
-class Image:
-    """What an engine knows of an image; the fields are empty, and `passwd` is None, where it has no such image."""
-
-    user: str = ""
-    machine: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    passwd: str | None = None
-
-
 def run(root: Path, wishes: Wishes, *, say: Say, execute: Execute = os.execvp) -> str:
     """Start the container in place of this process, or return the text that was asked for instead.
 
@@ -103,10 +89,11 @@ def run(root: Path, wishes: Wishes, *, say: Say, execute: Execute = os.execvp) -
         raise unknown("format", wishes.form, FORMATS)
     if wishes.resource and wishes.form != KUBERNETES:
         raise BadInput(f"--resource {wishes.resource} --format {wishes.form}", wanted="--format k8s")
+    require_readable(wishes.devices.strip())
     variant, selection = _variant(root, wishes)
     client = _client(wishes, say)
     here = client is None or is_local(client)
-    plan = _plan(wishes, variant, selection, client, say, here=here)
+    plan = _plan(wishes, variant, selection, client, here=here)
     for note in plan.notes:
         say(f"note: {note}")
     if wishes.form == KUBERNETES:
@@ -116,7 +103,7 @@ def run(root: Path, wishes: Wishes, *, say: Say, execute: Execute = os.execvp) -
     if wishes.form == COMPOSE:
         return compose_text(plan)
     if wishes.show:
-        return docker_line(plan) + "\n"
+        return docker_text(plan)
     sys.stdout.flush()
     try:
         execute("docker", docker_words(plan))
@@ -130,23 +117,38 @@ def _plan(
     variant: Variant | None,
     selection: Selection,
     client: docker.DockerClient | None,
-    say: Say,
     *,
     here: bool,
 ) -> RunPlan:
     pins = selection.pins
     reference = wishes.image or _own_image(wishes, variant, selection, client)
-    image = _image(client, reference, wishes.user)
+    has_npus = wishes.devices.strip() != NONE
+    image = look_at(client, reference, wishes.user, for_chip=bool(wishes.image) and has_npus)
     request = _request(wishes, variant, pins, reference, image)
+    if image.is_missing and wishes.runs and not wishes.image:
+        raise MissingTool(
+            f"{reference} is not built here",
+            wanted="an image that is on this engine, or --image REF, which docker pulls",
+            do=_build_command(wishes),
+        )
     host = _host(wishes, client, reference, here=here)
+    if has_npus and wishes.form != KUBERNETES:
+        _require_npus(wishes, host)
     family = chips_of(host).family
-    if variant and request.devices != NONE:
+    notes = []
+    if image.is_missing and wishes.form != KUBERNETES:
+        notes.append(_missing_note(wishes, reference))
+    if has_npus and request.family == UNKNOWN:
+        notes.append(f"for which chips {reference} is, is unknown: no label, SOC_VERSION, image.json or tag tells it")
+    if variant and has_npus:
         verdict = judge(variant.cann, driver_text(host), family, pins)
         if verdict.state == "unsupported":
-            say(f"note: driver {verdict.found}: {verdict.why}; wanted: {verdict.wanted}")
+            notes.append(f"driver {verdict.found}: {verdict.why}; wanted: {verdict.wanted}")
     if wishes.form == KUBERNETES:
-        return plan_pod(request, host, image.passwd, family)
-    return plan_run(request, host, engine_facts(client) if client else EngineFacts(), image.passwd, family)
+        plan = plan_pod(request, host, image.passwd, family)
+    else:
+        plan = plan_run(request, host, engine_facts(client) if client else EngineFacts(), image.passwd, family)
+    return replace(plan, notes=(*notes, *plan.notes))
 
 
 def _client(wishes: Wishes, say: Say) -> docker.DockerClient | None:
@@ -155,7 +157,7 @@ def _client(wishes: Wishes, say: Say) -> docker.DockerClient | None:
         return connect()
     except MissingTool as error:
         if wishes.runs:
-            raise MissingTool(error.found, wanted=error.wanted, do="docker version, or set DOCKER_HOST") from None
+            raise MissingTool(error.found, wanted=error.wanted, do=ENGINE_NEXT) from None
         if wishes.form != KUBERNETES:
             say(f"note: {error.found}; which devices other containers hold could not be seen")
         return None
@@ -186,12 +188,14 @@ def _own_image(
 
 def _request(wishes: Wishes, variant: Variant | None, pins: Pins, reference: str, image: Image) -> RunRequest:
     ImageRef.parse(reference)
-    tag = image.labels.get(_CHIP_LABEL, "") if variant is None else variant.chip.cann_tag
+    family = family_of_image(image, reference) if wishes.image else UNKNOWN
+    if variant and family == UNKNOWN:
+        family = family_by_tag(variant.chip.cann_tag)
     own = next((arch.kernel for arch in Arch if reference.endswith(f"-{arch.kernel}")), "")
     return RunRequest(
         image=reference,
         title=variant.name if variant else "run",
-        family=_FAMILY.get(tag, UNKNOWN),
+        family=family,
         machine=image.machine or (own if variant else ""),
         siblings=_siblings(variant, pins),
         image_user=image.user,
@@ -199,6 +203,7 @@ def _request(wishes: Wishes, variant: Variant | None, pins: Pins, reference: str
         user=wishes.user,
         groups=asked.parse_groups(wishes.groups),
         mounts=tuple(asked.parse_mount(text) for text in wishes.mounts),
+        ports=tuple(parse_ports(text) for text in wishes.ports),
         env=asked.parse_env(wishes.env),
         workspace=str(Path(wishes.workspace).expanduser().absolute()) if wishes.workspace else "",
         name=wishes.name,
@@ -216,7 +221,7 @@ def _siblings(variant: Variant | None, pins: Pins) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, entry in sorted(pins.variant.items(), key=lambda item: (len(item[0]), item[0]), reverse=True):
         if variant and entry.stack == variant.stack and entry.hardware != variant.hardware:
-            found[_FAMILY.get(pins.hardware[entry.hardware].cann_tag, UNKNOWN)] = name
+            found[family_by_tag(pins.hardware[entry.hardware].cann_tag)] = name
     return found
 
 
@@ -225,47 +230,38 @@ def _host(wishes: Wishes, client: docker.DockerClient | None, reference: str, *,
     if wishes.devices.strip() == NONE:
         return HostFacts()
     if here:
-        return local(str(Path(wishes.host_root).expanduser().absolute()))
+        return local(asked.host_folder(wishes.host_root))
     # A pod runs on the nodes of a cluster, which a remote engine's machine tells no more of than this one.
     return HostFacts() if client is None or wishes.form == KUBERNETES else remote(client, reference)
 
 
-def _image(client: docker.DockerClient | None, reference: str, user: str) -> Image:
-    """Return what the engine knows of an image; its passwd is read only where the user is not root."""
-    if client is None:
-        return Image()
-    try:
-        attributes = client.images.get(reference).attrs
-    except DockerException:
-        return Image()
-    config = attributes.get("Config") or {}
-    own = str(config.get("User") or "")
-    with suppress(BadInput):
-        machine = parse_arch(str(attributes.get("Architecture", ""))).kernel
-        is_root = (user or own).partition(":")[0] in ("", "0", "root")
-        passwd = None if is_root else _passwd(client, reference)
-        return Image(user=own, machine=machine, labels=config.get("Labels") or {}, passwd=passwd)
-    return Image(user=own)
+def _missing_note(wishes: Wishes, reference: str) -> str:
+    """Say what becomes of an image that the engine lacks: docker asks its registry for it.
+
+    A variant's is what `invoke build` leaves on the engine; under that name no registry may have it.
+    """
+    if wishes.image:
+        return f"{reference} is not on this engine, so docker pulls it; docker images lists those that are here"
+    return f"{reference} is not built here: {_build_command(wishes)}"
 
 
-def _passwd(client: docker.DockerClient, reference: str) -> str | None:
-    """Return an image's /etc/passwd, by a container that never runs; an empty text where the image has none."""
-    try:
-        container = client.containers.create(reference, ["true"])
-    except DockerException:
-        return None
-    try:
-        chunks, _ = container.get_archive(_PASSWD)
-        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-            member = archive.extractfile(archive.getmembers()[0])
-            return member.read().decode(errors="replace") if member else None
-    except NotFound:
-        return ""
-    except (DockerException, tarfile.TarError, KeyError):
-        return None
-    finally:
-        with suppress(DockerException):
-            container.remove(force=True, v=True)
+def _build_command(wishes: Wishes) -> str:
+    words = [word for name in wishes.variants for word in ("--variant", name)]
+    words += ["--sandbox"] if wishes.sandbox else []
+    words += [word for text in wishes.sets for word in ("--set", text)]
+    return f"invoke build {shlex.join(words)}"
+
+
+def _require_npus(wishes: Wishes, host: HostFacts) -> None:
+    """Raise MissingTool for a text that names a host's devices and driver where there is no such host."""
+    if wishes.runs or device_numbers(host):
+        return
+    what = "a Compose file" if wishes.form == COMPOSE else "a docker command"
+    raise MissingTool(
+        f"this host has no NPU (no /dev/davinciN), and {what} names the device nodes and driver files of its host",
+        wanted="the host that it is for, or a form that needs none: --format k8s",
+        do="type it on that host, or DOCKER_HOST=ssh://user@host before it, or --devices none",
+    )
 
 
 def _require_folders(plan: RunPlan, wishes: Wishes) -> None:

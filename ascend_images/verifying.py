@@ -9,19 +9,20 @@ from typing import Any
 import docker
 import msgspec
 
-from ascend_images.errors import AscendImagesError, BadInput
+from ascend_images.errors import AscendImagesError, BadInput, MissingTool
 from ascend_images.files import write_atomic
 from ascend_images.host import gather
 from ascend_images.host.chips import chips_of
 from ascend_images.host.connect import connect, is_local
-from ascend_images.host.devices import device_numbers
+from ascend_images.host.devices import ALL, NONE, device_numbers
 from ascend_images.host.driver import driver_text, judge
 from ascend_images.host.engine import engine_facts
 from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.plan import RunPlan, container_arguments, plan_run
-from ascend_images.host.request import Mount, RunRequest
+from ascend_images.host.request import Mount, RunRequest, parse_devices
 from ascend_images.images.image_json import image_json, pins_digest
 from ascend_images.images.plan import BUILD_FOLDER
+from ascend_images.images.publish import SANDBOX, image_name
 from ascend_images.images.record import load_record
 from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import file_name
@@ -48,7 +49,7 @@ class Wishes:
 
     root: Path
     variants: tuple[str, ...] = ()
-    image: str = ""
+    images: tuple[str, ...] = ()
     platform: str = ""
     require_npu: bool = False
     devices: str = ""
@@ -85,32 +86,48 @@ def check_ids() -> list[str]:
 
 def targets(wishes: Wishes) -> tuple[Target, ...]:
     """Return what is to be verified; raises BadInput for what does not go together."""
-    if not wishes.variants and not wishes.image:
+    if not wishes.variants and not wishes.images:
         raise BadInput(
             "neither a variant nor an image is named",
-            wanted="--variant NAME, repeated at will, or --image REF",
+            wanted="--variant NAME or --image REF, repeated at will",
             do="nox -s verify -- --variant a2",
         )
-    if wishes.image and len(wishes.variants) > 1:
-        raise BadInput(f"--image {wishes.image} for {len(wishes.variants)} variants", wanted="one --variant")
+    if wishes.images and wishes.variants and (len(wishes.images) > 1 or len(wishes.variants) > 1):
+        raise BadInput(
+            f"{len(wishes.images)} --image for {len(wishes.variants)} --variant",
+            wanted="one image for one variant, or either of them repeated alone",
+        )
     arch = parse_arch(wishes.platform.removeprefix("linux/")) if wishes.platform else None
     if not wishes.variants:
-        return (Target(name=wishes.image, reference=wishes.image, variant=None, arch=arch),)
+        names = dict.fromkeys(wishes.images)
+        return tuple(Target(name=name, reference=name, variant=None, arch=arch) for name in names)
     chosen = select(wishes.root, wishes.variants, allow_broken=True).variants
+    image = next(iter(wishes.images), "")
     return tuple(
-        Target(name=one.name, reference=wishes.image or _reference(wishes, one, arch), variant=one, arch=arch)
+        Target(name=one.name, reference=image or _reference(wishes, one, arch), variant=one, arch=arch)
         for one in chosen
     )
 
 
 def find_place(wishes: Wishes) -> Place:
-    """Return the engine and what its machine offers; raises MissingTool where none answers."""
+    """Return the engine and what its machine offers, all that was typed looked at before anything is started.
+
+    Raises BadInput for what cannot be meant, MissingTool where no engine answers.
+    """
+    if wishes.devices not in ("", ALL, NONE):
+        parse_devices(wishes.devices)
+    if not Path(wishes.host_root).is_dir():
+        raise BadInput(f"--host-root {wishes.host_root}: no such folder", wanted="a folder that stands for a host")
+    _require_writable(wishes.report_dir)
+    load_reports(wishes.report_dir)  # what else lies there would spoil the page over all of them, an hour later
     client = connect(wishes.host)
+    if wishes.model and is_local(client) and not Path(wishes.model).is_dir():
+        raise BadInput(f"--model {wishes.model}: no such folder", wanted="a folder with a model on this machine")
     return Place(client=client, engine=engine_facts(client))
 
 
 def verify_target(wishes: Wishes, place: Place, target: Target) -> Report:
-    """Verify one image and write its report; raises BadInput or MissingTool where there is nothing to look at."""
+    """Verify one image and write its report; raises MissingTool where the engine does not answer."""
     platform = f"linux/{target.arch.value}" if target.arch else ""
     facts = _host_facts(wishes, place, target.reference)
     plan, refused = _plan(wishes, place.engine, facts, target)
@@ -132,7 +149,9 @@ def verify_target(wishes: Wishes, place: Place, target: Target) -> Report:
             require_npu=wishes.require_npu,
             import_limit=wishes.import_limit,
             model=IMAGE_MODEL if wishes.model and plan else "",
-            host={**_host_summary(place, facts), "refused": refused},
+            refused=refused,
+            build=_build_line(wishes, target),
+            host=_host_summary(place, facts),
             judge=lambda cann: msgspec.to_builtins(judge(cann, driver_text(facts), chips.family, pins)),
         ),
     )
@@ -177,10 +196,29 @@ def _reference(wishes: Wishes, variant: Variant, arch: Arch | None) -> str:
     known = [arch] if arch else [parse_arch(os.uname().machine), *variant.platforms]
     for one in known:
         record = load_record(wishes.root / BUILD_FOLDER / "records" / f"{variant.name}.{one.value}.json")
-        if record is not None:
-            # A tag tells of the pins; where other things stood in for some of them, it would be called a lie.
-            return f"{record.image.rpartition(':')[0]}@{record.digest}" if wishes.contexts else record.image
+        if record is not None and bool(wishes.contexts) == ("-sandbox" in record.image):
+            return record.image
+    if wishes.contexts:
+        return image_name(variant, SANDBOX, known[0])
     return f"{variant.repository}:{arch_tag(variant.tag, arch) if arch else variant.tag}"
+
+
+def _build_line(wishes: Wishes, target: Target) -> str:
+    """Return the command that makes an image which the engine does not have."""
+    if target.variant is None:
+        return "docker image ls"
+    return f"invoke build --variant {target.variant.name}{' --sandbox' if wishes.contexts else ''}"
+
+
+def _require_writable(folder: Path) -> None:
+    """Raise BadInput where no report can be written; better before an hour of verification than after it."""
+    try:
+        write_atomic(folder / ".writable", b"")
+        (folder / ".writable").unlink()
+    except OSError as error:
+        raise BadInput(
+            f"--report-dir {folder}: {error.strerror}", wanted="a folder in which files can be made"
+        ) from None
 
 
 def _expectation(wishes: Wishes, target: Target, client: docker.DockerClient) -> Expectation | None:
@@ -209,7 +247,10 @@ def _host_facts(wishes: Wishes, place: Place, reference: str) -> HostFacts:
     """Return the facts of the engine's machine: looked at directly where it is this one, else from a container."""
     if is_local(place.client):
         return gather.local(wishes.host_root)
-    return gather.remote(place.client, reference)
+    try:
+        return gather.remote(place.client, reference)
+    except MissingTool:
+        return HostFacts()  # an image that does not start, or has no Python: the container's own check says so
 
 
 def _plan(

@@ -35,6 +35,7 @@ def _service(plan: RunPlan) -> dict[str, Value]:
         ],
         "shm_size": plan.shm_size,
         "network_mode": plan.network,
+        "ports": [str(ports) for ports in plan.ports],
         "ipc": plan.ipc,
         "privileged": plan.privileged,
         "stdin_open": plan.interactive,

@@ -35,6 +35,7 @@ def choose_devices(
     """
     if text == NONE:
         return (), ()
+    require_readable(text)
     present = device_numbers(host)
     if not present:
         raise MissingTool(
@@ -55,6 +56,12 @@ def choose_devices(
     _require_free(chosen, busy, [number for card in cards for number in card if not busy.keys() & set(card)])
     notes += [f"NPU {number}: {state}" for number in chosen for state in states.get(number, ())]
     return chosen, tuple(notes)
+
+
+def require_readable(text: str) -> None:
+    """Raise BadInput unless `--devices` can be meant, whatever devices a host has."""
+    if text not in ("", ALL, NONE):
+        parse_devices(text)
 
 
 def devices_in_pod(text: str, family: str, present: Sequence[int] = ()) -> int:

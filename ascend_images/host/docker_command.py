@@ -1,4 +1,4 @@
-"""A run as a docker command: words for a process, and one line for a shell."""
+"""A run as a docker command: words for a process, and text for a shell."""
 
 import shlex
 
@@ -8,10 +8,17 @@ from ascend_images.host.request import Mount
 
 def docker_words(plan: RunPlan) -> list[str]:
     """Return the command word by word; the container is removed when it ends."""
-    words = ["docker", "run", "--rm"]
-    if plan.interactive:
-        words.append("-it")
-    for option, value in [
+    return [word for line in _lines(plan) for word in line]
+
+
+def docker_text(plan: RunPlan) -> str:
+    """Return the command as text that sh and bash run unchanged, an option a line."""
+    return " \\\n  ".join(map(shlex.join, _lines(plan))) + "\n"
+
+
+def _lines(plan: RunPlan) -> list[list[str]]:
+    """Return the words of the command, those together that belong together."""
+    options = [
         ("--name", plan.name),
         ("--runtime", plan.runtime),
         *(("--device", _device(device.host, device.container)) for device in plan.devices),
@@ -21,18 +28,15 @@ def docker_words(plan: RunPlan) -> list[str]:
         *(("-e", f"{name}={value}") for name, value in plan.env.items()),
         ("--shm-size", plan.shm_size),
         ("--network", plan.network),
+        *(("--publish", str(ports)) for ports in plan.ports),
         ("--ipc", plan.ipc),
-    ]:
-        if value:
-            words += [option, value]
-    if plan.privileged:
-        words.append("--privileged")
-    return [*words, plan.image, *plan.command]
-
-
-def docker_line(plan: RunPlan) -> str:
-    """Return the command as one line that sh and bash run unchanged."""
-    return shlex.join(docker_words(plan))
+    ]
+    return [
+        ["docker", "run", "--rm", *(["-it"] if plan.interactive else [])],
+        *([option, value] for option, value in options if value),
+        *([["--privileged"]] if plan.privileged else []),
+        [plan.image, *plan.command],
+    ]
 
 
 def _device(host: str, container: str) -> str:

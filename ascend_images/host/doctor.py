@@ -16,6 +16,7 @@ from ascend_images.host.facts import EngineFacts, HostFacts, Output
 from ascend_images.host.holders import busy_code, find_busy, holder_of
 from ascend_images.host.needs import driver_files, nodes_for
 from ascend_images.host.npu_smi import UNKNOWN
+from ascend_images.inside.words import visible
 from ascend_images.pins.model import Pins
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Variant
@@ -70,7 +71,7 @@ def examine(facts: HostFacts, engine: EngineFacts | None, asked: Question) -> tu
     if not _has_traces(facts):
         return (_nothing(asked),)
     chips = chips_of(facts)
-    return (
+    lines = (
         *_nodes(facts, chips, asked),
         *_libraries(facts, chips),
         *_permissions(facts, asked.user),
@@ -82,6 +83,13 @@ def examine(facts: HostFacts, engine: EngineFacts | None, asked: Question) -> tu
         *_holders(facts, engine, asked),
         *_runtime(engine),
     )
+    return tuple(map(_visible, lines))
+
+
+def _visible(line: Line) -> Line:
+    """Return a line as a terminal may have it: what npu-smi prints and what containers are called may hold anything."""
+    found, wanted, then = map(visible, (line.found, line.wanted, line.next))
+    return Line(line.state, visible(line.subject), found, wanted, then)
 
 
 def _nothing(asked: Question) -> Line:

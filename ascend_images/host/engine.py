@@ -14,6 +14,9 @@ from ascend_images.host.facts import Container, EngineFacts
 ASCEND = "ascend"
 _PROGRAM = "ascend-docker-runtime"
 
+#: What to type where no engine answers, for commands whose engine is docker's own.
+ENGINE_NEXT = "docker version, or set DOCKER_HOST"
+
 VISIBLE = "ASCEND_VISIBLE_DEVICES"
 
 

@@ -58,6 +58,11 @@ def _container(plan: RunPlan, resource: str) -> dict[str, Value]:
         # `args` leave the image's ENTRYPOINT, which sources CANN's set_env scripts, in place.
         "args": [word.replace("$", "$$") for word in plan.command],
         "env": [{"name": name, "value": value.replace("$", "$$")} for name, value in plan.env.items()],
+        "ports": [
+            {"containerPort": port, **({} if ports.protocol == "tcp" else {"protocol": ports.protocol.upper()})}
+            for ports in plan.ports
+            for port in ports.container
+        ],
         "resources": {"limits": {resource: plan.count}} if resource else {},
         "securityContext": {"privileged": True} if plan.privileged else {},
         "stdin": plan.interactive,

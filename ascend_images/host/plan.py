@@ -17,6 +17,7 @@ from ascend_images.host.engine import ASCEND, VISIBLE
 from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.needs import driver_files, nodes_for, opened_nodes
 from ascend_images.host.npu_smi import UNKNOWN
+from ascend_images.host.ports import Ports, require_own_network
 from ascend_images.host.request import Mount, RunRequest, size_in_bytes
 
 # As in the docker run lines of vllm-ascend: docker's own 64 MB end at the first data loader with workers.
@@ -56,6 +57,7 @@ class RunPlan:
     runtime: str = ""
     shm_size: str = ""
     network: str = ""
+    ports: tuple[Ports, ...] = ()
     ipc: str = ""
     name: str = ""
     privileged: bool = False
@@ -140,6 +142,7 @@ def container_arguments(plan: RunPlan) -> dict[str, Any]:
         "runtime": plan.runtime or None,
         "shm_size": plan.shm_size or None,
         "network": plan.network or None,
+        "ports": _host_ports(plan.ports),
         "ipc_mode": plan.ipc or None,
         "privileged": plan.privileged,
         "tty": plan.interactive,
@@ -148,10 +151,21 @@ def container_arguments(plan: RunPlan) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value not in (None, [], {}, False)}
 
 
+def _host_ports(ports: Iterable[Ports]) -> dict[str, Any]:
+    """Return ports as the Docker SDK takes them: for each of the container's, those of the host."""
+    found: dict[str, list[Any]] = {}
+    for one in ports:
+        for inside, outside in zip(one.container, one.host, strict=True):
+            place = (one.address, outside) if one.address and outside else (one.address,) if one.address else outside
+            found.setdefault(f"{inside}/{one.protocol}", []).append(place)
+    return dict(found)
+
+
 def _common(request: RunRequest, who: Identity, groups: Iterable[int]) -> dict[str, Any]:
     """What a plan takes from the request as it is."""
     if request.shm_size:
         size_in_bytes(request.shm_size)
+    require_own_network(request.ports, request.network)
     return {
         "title": request.title,
         "image": request.image,
@@ -160,6 +174,7 @@ def _common(request: RunRequest, who: Identity, groups: Iterable[int]) -> dict[s
         "uid": who.uid,
         "gids": tuple(dict.fromkeys([*([] if who.gid is None else [who.gid]), *groups])),
         "network": request.network,
+        "ports": request.ports,
         "ipc": request.ipc,
         "name": request.name,
         "privileged": request.privileged,
@@ -219,6 +234,9 @@ def _unknown(request: RunRequest, family: str, devices: int) -> list[str]:
 
 def _of_pods(request: RunRequest, who: Identity, count: int, present: tuple[int, ...]) -> list[str]:
     notes = []
+    if request.ports:
+        first = request.ports[0].first
+        notes.append(f"a pod opens no port of its node: a Service, or kubectl port-forward pod/NAME {first}")
     if count and request.devices:
         notes.append(f"the cluster's scheduler chooses which {count} NPUs the pod gets")
     if count and not present:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from ascend_images.errors import BadInput
 from ascend_images.host.engine import VISIBLE
 from ascend_images.host.npu_smi import UNKNOWN
+from ascend_images.host.ports import Ports
 
 _SIZE = re.compile(r"([1-9][0-9]{0,11})([bkmg]?)b?", re.IGNORECASE | re.ASCII)
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -50,6 +52,7 @@ class RunRequest:
     user: str = ""
     groups: tuple[int, ...] = ()
     mounts: tuple[Mount, ...] = ()
+    ports: tuple[Ports, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     workspace: str = ""
     name: str = ""
@@ -93,11 +96,25 @@ def require_sources(mounts: Iterable[Mount]) -> None:
     """Raise BadInput for a typed mount whose source this machine has not; only to be asked where it is the host."""
     for mount in mounts:
         if not Path(mount.source).exists():
+            # An empty folder is no help to who is only to read in it.
+            named = f"--mount FOLDER:{shlex.quote(mount.target)}:ro, with the folder that holds it"
             raise BadInput(
                 f"--mount {mount.source}:{mount.target}: there is no {mount.source}",
                 wanted="a file or folder that is there",
-                do=f"mkdir -p {mount.source}",
+                do=named if mount.read_only else f"mkdir -p {shlex.quote(mount.source)}",
             )
+
+
+def host_folder(text: str) -> str:
+    """Return the absolute path of the folder that stands for a host's file system; raises BadInput if it is none."""
+    path = Path(text).expanduser().absolute()
+    if not path.is_dir():
+        raise BadInput(
+            f"--host-root {text}: there is no such folder",
+            wanted="a folder with the host's dev, etc and usr in it, or / for this machine",
+            do="--host-root /",
+        )
+    return str(path)
 
 
 def parse_env(texts: Iterable[str]) -> dict[str, str]:

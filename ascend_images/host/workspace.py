@@ -1,5 +1,7 @@
 """The workspace: one folder of the host for models and caches, which outlives containers."""
 
+import os
+import shlex
 import stat
 from collections.abc import Collection
 from pathlib import Path
@@ -24,10 +26,16 @@ def workspace_mount(folder: str) -> Mount:
 
 
 def require_writable(folder: str, uid: int, groups: Collection[int]) -> None:
-    """Raise BadInput unless a user of the container may write in a folder of this machine, by its permission bits."""
-    path = Path(folder)
+    """Raise BadInput unless a user of the container may write in a folder of this machine, by its permission bits.
+
+    The owner of a folder that is there is left alone, whoever may use it besides: another folder is advised.
+    """
+    path, word = Path(folder), shlex.quote(folder)
+    if not path.exists():
+        make = f"mkdir -p {word}" if uid in (0, os.geteuid()) else f"sudo install -d -o {uid} {word}"
+        raise BadInput(f"--workspace {folder}: no such folder", wanted=f"a folder of uid {uid}", do=make)
     if not path.is_dir():
-        raise BadInput(f"--workspace {folder}: no such folder", wanted="a folder", do=f"mkdir -p {folder}")
+        raise BadInput(f"--workspace {folder}: that is no folder", wanted="a folder", do="--workspace FOLDER")
     found = path.stat()
     if uid == 0:
         return
@@ -36,6 +44,6 @@ def require_writable(folder: str, uid: int, groups: Collection[int]) -> None:
         raise BadInput(
             f"--workspace {folder}: {stat.filemode(found.st_mode)} {found.st_uid} {found.st_gid}: "
             f"uid {uid} may not write there",
-            wanted=f"a folder of its own for uid {uid}",
-            do=f"sudo install -d -o {uid} {folder}",
+            wanted=f"a folder that uid {uid} may write in, for caches; models may be in one that it only reads",
+            do=f"--workspace OTHER_FOLDER --mount {word}:/models:ro",
         )

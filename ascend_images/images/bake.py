@@ -30,6 +30,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_def
     output: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
     attest: tuple[str, ...] = ()
+    no_cache: bool = False
 
 
 def target_name(variant: str, arch: Arch) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from ascend_images.images.cost import GB, cost_of, require_architectures, requir
 from ascend_images.images.engine import Engine, Run, require_engine, run_command
 from ascend_images.images.gate import check_plans, load_lock, refusal
 from ascend_images.images.network import secret_files
-from ascend_images.images.plan import BUILD_FOLDER, BuildPlan, target_of, with_shared_packages
+from ascend_images.images.plan import BUILD_FOLDER, COMPRESSIONS, BuildPlan, target_of, with_shared_packages
 from ascend_images.images.progress import SHOWN_LINES, FailedStep
 from ascend_images.images.readback import differences, read_back, read_metadata
 from ascend_images.images.record import Record, record_of, write_record
@@ -252,10 +253,24 @@ def _report(outcome: Outcome) -> list[str]:
     for record in outcome.built:
         size = f", {record.bytes / 10**6:.0f} MB" if record.bytes is not None else ""
         lines.append(f"built {record.variant} {record.arch.value} in {record.seconds:.1f} s{size}")
-        lines += [f"  image:   {record.image}", f"  digest:  {record.digest}"]
+        lines += [f"  image:   {record.image}", f"  digest:  {record.digest}", *_packing_note(record)]
     lines += [f"{'interrupted' if plan.name in outcome.stopped else 'skipped'} {plan.name}" for plan in outcome.skipped]
     root = outcome.plans[0].root
     return [*lines, f"summary: {_below(summary_path(root), root)}"]
+
+
+def _packing_note(record: Record) -> list[str]:
+    """Return what is to be said where layers are packed in another way than was asked for; the base's are never."""
+    other = sorted({layer.compression for layer in record.layers or ()} - {record.compression})
+    if record.compression == COMPRESSIONS[0] or not other:
+        return []
+    counts = ", ".join(f"{number} {how}" for how, number in _packed(record).items())
+    return [f"  layers:  {counts}; those of the base and those that the builder had already stay as they were"]
+
+
+def _packed(record: Record) -> dict[str, int]:
+    """Return how many layers are packed in each way, by the manifest."""
+    return dict(sorted(Counter(layer.compression for layer in record.layers or ()).items()))
 
 
 def _build_failed(outcome: Outcome) -> BuildFailed:
@@ -302,6 +317,7 @@ def _built_data(record: Record) -> dict[str, Any]:
         "manifest": record.manifest,
         "config": record.config,
         "bytes": record.bytes,
+        "packed": _packed(record),
         "seconds": record.seconds,
         "pushed": record.pushed,
         "unlocked": record.unlocked,

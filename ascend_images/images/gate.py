@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ascend_images.errors import BadInput, nearest
 from ascend_images.images.plan import BuildPlan
-from ascend_images.pins.lockfile import LockFile, is_current
+from ascend_images.pins.lockfile import LockFile, moved_pins
 
 _NAMED = 3  # gaps of a lock that a message names; the lock file names all
 
@@ -77,11 +77,16 @@ def _lock_problems(plan: BuildPlan) -> list[BadInput]:
     if plan.choices.unlocked:
         return []
     unlocked = f"build without: invoke build --variant {plan.variant.name} --unlocked"
-    problems = []
-    if not is_current(lock, plan.pinned):
+    problems = [
+        BadInput(f"{plan.name}: {one.found}", wanted=one.wanted, do=f"{one.do}; or {unlocked}")
+        for one in plan.unanswered
+        if one.state != "missing"
+    ]
+    moved = moved_pins(lock, plan.pinned)
+    if moved:
         problems.append(
             BadInput(
-                f"{plan.name}: {_shown(plan)} was made from other pins than versions.toml has now",
+                f"{plan.name}: {_shown(plan)} was made from other pins: {'; '.join(moved)}",
                 wanted="a lock of these pins",
                 do=f"{make}; or {unlocked}",
             )
@@ -104,14 +109,14 @@ def _checksum_problems(plan: BuildPlan, unlocked: str) -> list[BadInput]:
     """CANN packages that nothing could be checked against, unless a context brings them."""
     if f"cann-run-{plan.arch.value}" in plan.contexts:
         return []
-    files = [run.file for run in plan.variant.runs if run.arch is plan.arch and not run.sha256]
+    files = [run.file for run in plan.variant.runs if run.arch is plan.arch and not run.checksum]
     if not files:
         return []
     return [
         BadInput(
             f"{plan.name}: no sha256 is known for {', '.join(files)}",
             wanted="a checksum for everything that is downloaded",
-            do=f'write it to [cann."{plan.variant.cann}".run] in versions.toml; or {unlocked}',
+            do=f"invoke lock --variant {plan.variant.name}, then invoke render; or {unlocked}",
         )
     ]
 

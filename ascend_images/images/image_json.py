@@ -30,6 +30,8 @@ def image_document(variant: Variant) -> dict[str, Any]:
         "cann_home": variant.cann_home,
         "cann_scripts": list(variant.cann_scripts),
         "base_image": variant.base_image,
+        # An image of a base whose digest is not known says nothing of one.
+        **({"base_digest": variant.base_digest} if variant.base_digest else {}),
         "os": variant.os,
         "python": variant.python,
         "python_home": variant.python_home,

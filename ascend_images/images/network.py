@@ -81,7 +81,7 @@ def network_for(
     return Network(
         settings=settings,
         ca=read_ca(ca_bundle) if ca_bundle else b"",
-        base=mirrored_image(variant.base_image, chosen.registry),
+        base=mirrored_image(variant.base_reference, chosen.registry),
         hide=_passwords(settings.values()),
         notes=notes,
     )

@@ -19,6 +19,7 @@ from ascend_images.images.publish import SANDBOX, image_name
 from ascend_images.images.sources import LocalSource, staged_path
 from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import Unanswered
 from ascend_images.pins.tags import BaseTag, ImageRef
 from ascend_images.pins.variant import Variant
 
@@ -28,6 +29,9 @@ BUILD_FOLDER = "build"
 LABEL_UNLOCKED = "io.ascend-images.unlocked"
 LABEL_SOURCE = "io.ascend-images.source."
 LABEL_SANDBOX = "io.ascend-images.sandbox"
+
+#: How layers may be packed. gzip is what every engine can pull; zstd is packed faster and smaller.
+COMPRESSIONS = ("gzip", "zstd")
 
 _IMAGE_CONTEXT = "docker-image://"
 _EPOCH = re.compile(r"[0-9]{1,11}")
@@ -55,7 +59,8 @@ class Choices:
 
     `builder` names a buildx builder, empty for the engine's own; `base_image` is another place of the pinned base,
     `other_base` a base of other pins, for which the variant was resolved; `epoch` becomes SOURCE_DATE_EPOCH, in
-    seconds; `arch_typed` says that the architecture was typed, so that emulating it is meant.
+    seconds; `arch_typed` says that the architecture was typed, so that emulating it is meant. `compression` is how
+    layers are packed that the builder does not have yet; those that it has stay as they are.
     """
 
     push: bool = False
@@ -66,6 +71,11 @@ class Choices:
     wheels: Path | None = None
     epoch: int = _FALLBACK_EPOCH
     arch_typed: bool = False
+    compression: str = COMPRESSIONS[0]
+
+    def __post_init__(self) -> None:
+        if self.compression not in COMPRESSIONS:
+            raise BadInput(f"--compression {self.compression}", wanted=" or ".join(COMPRESSIONS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +83,8 @@ class BuildPlan:
     """All that decides one image: what is built, from what, under which name.
 
     `variant` is what the image says of itself, the commits of local checkouts included; `pinned` the same without
-    those, which is what locks are made for. `root` is the repository, the build's context. `contexts` hold folders or
+    those, which is what locks are made for. `unanswered` are pins of what no context replaces that versions.lock does
+    not answer. `root` is the repository, the build's context. `contexts` hold folders or
     `docker-image://…` by the stage they replace. `suffix` stands behind the tag where that alone would be wrong.
     """
 
@@ -87,6 +98,7 @@ class BuildPlan:
     sources: tuple[LocalSource, ...] = ()
     network: Network = DIRECT
     suffix: str = ""
+    unanswered: tuple[Unanswered, ...] = ()
 
     @property
     def name(self) -> str:
@@ -118,7 +130,7 @@ class BuildPlan:
     @property
     def base(self) -> str:
         """The base image's reference, or the folder that replaces it."""
-        return self.contexts.get("cann", self.variant.base_image).removeprefix(_IMAGE_CONTEXT)
+        return self.contexts.get("cann", self.variant.base_reference).removeprefix(_IMAGE_CONTEXT)
 
     @property
     def record(self) -> Path:
@@ -148,7 +160,22 @@ class BuildPlan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever builds ought to be told of it."""
-        return (*self.network.notes, *_base_notes(self.variant, self.choices.base_image))
+        return (
+            *self.network.notes,
+            *_base_notes(self.variant, self.choices.base_image),
+            *_mirror_notes(self.variant, self.network),
+            *(f"not locked: {text}" for text in self.not_locked),
+        )
+
+    @property
+    def not_locked(self) -> tuple[str, ...]:
+        """The pins that are taken as they are today, since versions.lock does not say what they mean."""
+        return tuple(
+            one.found
+            for one in self.unanswered
+            # A file without a checksum stops a build that is not `unlocked`.
+            if one.state == "missing" and (one.about != "run package" or self.choices.unlocked)
+        )
 
 
 def make_plan(
@@ -260,8 +287,9 @@ def source_date_epoch(root: Path, environment: Mapping[str, str]) -> int:
     """Return the time that the images' configurations carry, in seconds.
 
     That is SOURCE_DATE_EPOCH where the caller sets it (reproducible-builds.org), else the time of the last commit that
-    changed versions.toml or a lock, so that the same pins give the same digests at any time and on any machine; and
-    1980-01-01 where there is no such commit. A shallow clone may not hold that commit: set the variable there.
+    changed versions.toml or one of the locks, so that the same pins give the same digests at any time and on any
+    machine; and 1980-01-01 where there is no such commit. A shallow clone may not hold that commit: set the variable
+    there.
     """
     given = environment.get("SOURCE_DATE_EPOCH", "").strip()
     if given:
@@ -270,7 +298,7 @@ def source_date_epoch(root: Path, environment: Mapping[str, str]) -> int:
                 f"SOURCE_DATE_EPOCH is {given!r}", wanted="a number of seconds since 1970", do="unset SOURCE_DATE_EPOCH"
             )
         return int(given)
-    command = ["git", "-C", str(root), "log", "-1", "--format=%ct", "--", "versions.toml", "locks"]
+    command = ["git", "-C", str(root), "log", "-1", "--format=%ct", "--", "versions.toml", "versions.lock", "locks"]
     try:
         said = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
         answer = said.stdout.strip()
@@ -282,7 +310,13 @@ def source_date_epoch(root: Path, environment: Mapping[str, str]) -> int:
 def _output(plan: BuildPlan, driver: str) -> dict[str, str]:
     # Another builder than the engine's own keeps what it builds to itself; `docker` hands it to the engine.
     kind = "image" if plan.choices.push or driver == "docker" else "docker"
-    return {"type": kind, **({"push": "true"} if plan.choices.push else {}), "oci-mediatypes": "true"}
+    push = {"push": "true"} if plan.choices.push else {}
+    return {"type": kind, **push, "oci-mediatypes": "true", **packing(plan)}
+
+
+def packing(plan: BuildPlan) -> dict[str, str]:
+    """Return what an output is told of compression: nothing where that is BuildKit's own, gzip."""
+    return {} if plan.choices.compression == COMPRESSIONS[0] else {"compression": plan.choices.compression}
 
 
 def _provenance(plan: BuildPlan) -> dict[str, str]:
@@ -326,6 +360,13 @@ def _base_notes(variant: Variant, text: str) -> tuple[str, ...]:
         unsaid = f"--base-image {text}: its name does not say which CANN, chip, OS and Python it holds"
         return (f"{unsaid}; {pinned} are taken for granted, and the image's own check will tell",)
     return ()
+
+
+def _mirror_notes(variant: Variant, network: Network) -> tuple[str, ...]:
+    if not network.base or not variant.base_digest:
+        return ()
+    update = f"invoke lock --variant {variant.name} --update base --mirror NAME"
+    return (f"{network.base} is taken; where the mirror has another image under that name: {update}",)
 
 
 def _wheels(folder: Path) -> Path:

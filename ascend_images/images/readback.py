@@ -12,6 +12,7 @@ from ascend_images.errors import BuildFailed
 from ascend_images.images.builder import Builder
 from ascend_images.images.engine import CONTENT, Engine, Run, data_folders, run_command
 from ascend_images.images.plan import BuildPlan
+from ascend_images.images.system import packages_in_engine
 from ascend_images.images.view import labels
 from ascend_images.pins.tls import environment_faults
 
@@ -56,7 +57,8 @@ class Made:
 
     `digest` is what the name stands for (an index where provenance comes along), `manifest` the image's own manifest,
     which is the same for the same build, `config_digest` that of its configuration. `bytes` is the size as it is sent;
-    `layers` is None where only the engine has the image and its store cannot be read.
+    `layers` is None where only the engine has the image and its store cannot be read, `system` (the operating system's
+    packages) where only a registry has it, or the image has neither dpkg nor rpm.
     """
 
     digest: str
@@ -65,6 +67,7 @@ class Made:
     config: Config
     bytes: int | None
     layers: tuple[Layer, ...] | None
+    system: dict[str, str] | None = None
 
 
 def read_metadata(path: Path, target: str) -> dict[str, Any]:
@@ -105,6 +108,9 @@ def read_back(
         config=config,
         bytes=_size(document) if layers is not None else size,
         layers=layers,
+        system=packages_in_engine(digest if builder.is_own else plan.image, run)
+        if builder.is_own or not remote
+        else None,
     )
 
 

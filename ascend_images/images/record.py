@@ -27,8 +27,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `digest` is what the image's name stands for, `manifest` the image's own manifest (the same for the same build),
     `config` its configuration, all as digests. `bytes` is the size as it is sent; it and `layers` are None where they
-    could not be read. `inputs` is what the lock was made from, `dockerfile` and `lock` are hashes of the files used,
-    `resolved` is the variant with every pin, `contexts` what replaced stages.
+    could not be read. `compression` is what was asked for, `layers` what became of it: a builder keeps a layer that
+    it has packed already. `not_locked` are pins that were taken as they were at the time. `inputs` is what the lock
+    was made from, `dockerfile` and `lock` are hashes of the files used, `resolved` is the variant with every pin,
+    `contexts` what replaced stages. `system` are the operating system's packages, by which a later build of the
+    same can be told apart; None where they could not be read.
     """
 
     schema: Literal[1] = 1
@@ -45,6 +48,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     seconds: float
     unlocked: bool
     incomplete: tuple[str, ...]
+    not_locked: tuple[str, ...] = ()
     epoch: int
     builder: str
     base: str
@@ -54,6 +58,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     contexts: dict[str, str]
     local: dict[str, LocalRecord]
     resolved: dict[str, Any]
+    compression: str = "gzip"
+    system: dict[str, str] | None = None
 
 
 def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) -> Record:
@@ -72,6 +78,7 @@ def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) ->
         seconds=round(seconds, 2),
         unlocked=plan.choices.unlocked,
         incomplete=lock.incomplete,
+        not_locked=plan.not_locked,
         epoch=plan.choices.epoch,
         builder=plan.choices.builder or "default",
         base=plan.base,
@@ -82,6 +89,8 @@ def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) ->
         local={source.name: LocalRecord(str(source.folder), source.commit, source.dirty) for source in plan.sources},
         # By way of JSON, so that a record and the same one read back are equal.
         resolved=msgspec.json.decode(msgspec.json.encode(plan.variant)),
+        compression=plan.choices.compression,
+        system=made.system,
     )
 
 

@@ -36,11 +36,12 @@ _PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._-]+)+")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceView:
-    """A source in the template: shell words, already quoted."""
+    """A source in the template: shell words, already quoted; `ref` is what its commit is called."""
 
     stage: str
     path: str
     url: str
+    ref: str
     fetch: str
     editable: bool
     compiles: bool
@@ -119,7 +120,7 @@ def view_of(variant: Variant, library: Mapping[str, str]) -> View:
     _check_name("variant", variant.name, _BUILD_NAME)
     return View(
         name=variant.name,
-        base_image=variant.base_image,
+        base_image=variant.base_reference,
         python=variant.python,
         cann_home=variant.cann_home,
         cann_scripts=variant.cann_scripts,
@@ -180,6 +181,7 @@ def labels(variant: Variant) -> dict[str, str]:
         "org.opencontainers.image.source": _main_source(variant),
         "org.opencontainers.image.licenses": "Apache-2.0 AND LicenseRef-CANN",
         "org.opencontainers.image.base.name": variant.base_image,
+        **({"org.opencontainers.image.base.digest": variant.base_digest} if variant.base_digest else {}),
         **{f"{LABEL_PREFIX}{key}": value for key, value in ours.items()},
     }
 
@@ -240,7 +242,8 @@ def _source(variant: Variant, source: Checkout) -> SourceView:
     where = f"source {source.name}"
     stage = source.name.lower()
     _check_name(where, stage, STAGE_NAME)
-    _check_name(f"{where}, ref", source.revision, _REVISION)
+    _check_name(f"{where}, ref", source.ref, _REVISION)
+    _check_name(f"{where}, commit", source.revision, _REVISION)
     words = (source.git, source.revision, source.commit, "yes" if source.submodules else "no")
     environment = {
         # Both a fetched commit and a commit without its history have no tags to take a version from.
@@ -252,6 +255,8 @@ def _source(variant: Variant, source: Checkout) -> SourceView:
         stage=stage,
         path=_checked_path(f"{where}, path", source.path),
         url=shlex.quote(source.git),
+        # What people call the commit; where they call it by itself, or it is not known, there is nothing to say.
+        ref=source.ref if source.revision != source.ref else "",
         fetch=" ".join(shlex.quote(word) for word in words),
         editable=source.install == "editable",
         compiles=source.compiles and source.install == "editable",
@@ -267,8 +272,8 @@ def _runs(variant: Variant) -> tuple[RunView, ...]:
             views.append(
                 RunView(
                     stage=f"cann-run-{arch.value}",
-                    files=tuple(" ".join(map(shlex.quote, (run.url, run.file, run.sha256))) for run in files),
-                    unlocked=any(not run.sha256 for run in files),
+                    files=tuple(" ".join(map(shlex.quote, (run.url, run.file, run.checksum))) for run in files),
+                    unlocked=any(not run.checksum for run in files),
                 )
             )
     return tuple(views)

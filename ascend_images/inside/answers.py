@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .facts.npu import npu_numbers
 from .lock import Lock
 from .pep440 import Pep440
 from .words import ARCH_OF_MACHINE, FOLDER, INSTALL_ROOT, Facts, canonical
@@ -21,6 +23,12 @@ class Answer(enum.Enum):
     FAIL = "fail"
     UNKNOWN = "unknown"
     NOT_RUN = "not run"
+
+
+def whole(answers: Iterable[Answer]) -> Answer:
+    """Return what a check says as a whole: its worst answer, and `not run` only where nothing else is said."""
+    said = set(answers)
+    return next((one for one in (Answer.FAIL, Answer.UNKNOWN, Answer.PASS) if one in said), Answer.NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ def not_run(subject: str, because: str, then: str = "") -> Said:
 NO_PINS = unknown("", f"the image has no {FOLDER}/image.json, so its pins are not known")
 NO_LOCK = unknown("", f"the image has no {FOLDER}/lock.txt, so its locked packages are not known")
 NOT_LIVE = not_run("", "the image's programs run in the image only, and this is a directory")
+NOTHING_INSTALLED = not_run("", "no installed distribution was found")
+NO_SOURCES = not_run("", "the pins name no source")
 
 
 @dataclass(frozen=True)
@@ -114,6 +124,11 @@ class Given:
         known = self.facts["paths"].get(path)
         return bool(known and known["exists"])
 
+    @property
+    def reference(self) -> str:
+        """The image's reference where somebody outside started the container; empty where check.py was."""
+        return str(self.facts.get("container", {}).get("reference", ""))
+
     def failures(self, *checks: str) -> list[tuple[str, Said]]:
         """Return what earlier checks found, each with the check's id; all of them where none is named."""
         return [
@@ -163,6 +178,20 @@ def check(
     return register
 
 
-def variant(given: Given) -> str:
-    """Return the variant's name, for commands to type."""
-    return str(given.image.get("variant", "…"))
+def variant_option(given: Given) -> str:
+    """Return the option that names the variant, for commands to type; empty where it is not known."""
+    name = given.image.get("variant")
+    return f" --variant {name}" if name else ""
+
+
+def in_image(given: Given, command: str, *options: str) -> str:
+    """Return how to run a command in the image: as it stands in a container, by way of a new one from outside.
+
+    `options` are those that `invoke run` needs besides; only with one of them, or with NPUs, is it more than docker.
+    """
+    if not given.reference:
+        return command
+    image = shlex.quote(given.reference)
+    if options or npu_numbers(given.facts["devices"]["nodes"]):
+        return " ".join([f"invoke run --image {image}", *options, f"-- {command}"])
+    return f"docker run --rm {image} {command}"

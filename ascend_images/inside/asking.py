@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .answers import Answer, Given, Said, passed
+from .answers import Answer, Given, Said, passed, whole
 from .checks import CHECKS
 from .lock import Lock
 from .pep440 import Pep440
-from .words import Facts
+from .words import Facts, count, visible
 
 
 def ask_all(facts: Facts, image: Mapping[str, Any], lock: Lock | None, pep: Pep440 | None) -> dict[str, list[Said]]:
@@ -51,7 +52,10 @@ def facts_document(facts: Facts, image: str, lock: str) -> str:
 
 
 def table(image: Mapping[str, Any], answers: Mapping[str, Sequence[Said]]) -> str:
-    """Return the answers for people: failures first and whole, what is not known after them, passes as names."""
+    """Return the answers for people: failures first and whole, what is not known after them, passes as names.
+
+    What is counted are checks, by what each says as a whole.
+    """
     everything = [(name, said) for name, list_of in answers.items() for said in list_of]
     by_answer = {answer: [pair for pair in everything if pair[1].answer is answer] for answer in Answer}
     lines = []
@@ -68,8 +72,11 @@ def table(image: Mapping[str, Any], answers: Mapping[str, Sequence[Said]]) -> st
                 f"{name} ({', '.join(subjects)})" if subjects else name for name, subjects in names.items()
             )
             lines.append(f"{answer.value:<8} {about}: {found}{f' ({then})' if then else ''}")
-    good = [name for name, list_of in answers.items() if all(said.answer is Answer.PASS for said in list_of)]
+    verdicts = {name: whole(said.answer for said in list_of) for name, list_of in answers.items()}
+    good = [name for name, verdict in verdicts.items() if verdict is Answer.PASS]
     if good:
         lines.append(f"pass     {', '.join(good)}")
-    counts = ", ".join(f"{len(pairs)} {answer.value}" for answer, pairs in by_answer.items())
-    return "\n".join([*lines, "", f"{image.get('variant') or 'this image'}: {counts}"]) + "\n"
+    counted = Counter(verdicts.values())
+    counts = ", ".join(f"{counted[answer]} {answer.value}" for answer in Answer)
+    title = image.get("variant") or "this image"
+    return visible("\n".join([*lines, "", f"{title}: {count(len(verdicts), 'check')}: {counts}"])) + "\n"

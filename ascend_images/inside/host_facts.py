@@ -14,14 +14,13 @@ import json
 import os
 import platform
 import re
-import signal
 import stat
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from . import npu_smi
-from .process import Ran, run
+from .process import NO_END, run
 from .tree import Tree
 
 #: Where the driver lies unless /etc/ascend_install.info names another place.
@@ -73,8 +72,10 @@ _DRIVER_LIBRARIES = ("driver/lib64", "driver/lib64/common", "driver/lib64/driver
 # The table of sixteen chips takes some seconds on a busy host; a driver that hangs never answers.
 _TIME_LIMIT = 60.0
 _CANNOT_START = 127
-_NO_END = 124
-_SIGNALLED = 128
+# Characters of an answer that are kept: the table of sixteen chips with their processes has some ten thousand.
+_TEXT_LIMIT = 200_000
+# Kinds of chip in one host of which a board is asked: there is one, and a table that names hundreds is none.
+_KINDS = 8
 
 
 def gather(root: str = "/", *, ask: bool = True, limit: float = _TIME_LIMIT) -> dict[str, Any]:
@@ -159,7 +160,7 @@ class _NpuSmi:
         """Return the answers by their fields; nothing more is asked of one that cannot start or never ends."""
         info = self._ask("info")
         answers: dict[str, Any] = {"info": info}
-        if info["code"] not in (_CANNOT_START, _NO_END):
+        if info["code"] not in (_CANNOT_START, NO_END):
             answers["mapping"] = self._ask("info", "-m")
             answers["boards"] = {str(npu): self._board(npu) for npu in self._one_of_each(info["text"])}
         return answers
@@ -170,28 +171,21 @@ class _NpuSmi:
         for chip in npu_smi.parse(text).chips:
             first.setdefault(chip.name, chip.npu)
         if first:
-            return list(first.values())
+            return list(first.values())[:_KINDS]
         return [card.npu for card in npu_smi.parse_list(self._ask("info", "-l")["text"]).cards[:1]]
 
     def _board(self, npu: int) -> dict[str, Any]:
         """The board with `-c 0`, which A2, A3 and 310P name their chip with, else without it, as a 950 does."""
         words = ("info", "-t", "board", "-i", str(npu))
         with_chip = self._ask(*words, "-c", "0")
-        if with_chip["code"] == _NO_END or npu_smi.parse_board(with_chip["text"]).chip_name:
+        if with_chip["code"] == NO_END or npu_smi.parse_board(with_chip["text"]).chip_name:
             return with_chip
         return self._ask(*words)
 
     def _ask(self, *words: str) -> dict[str, Any]:
         ran = run([self._program, *words], env=self._environment, limit=self._limit)
         parts = [ran.stdout.decode(errors="replace").rstrip(), ran.stderr.rstrip()]
-        return {"code": _code(ran), "text": "\n".join(part for part in parts if part)}
-
-
-def _code(ran: Ran) -> int:
-    """The exit code as a shell tells it: 124 for no end in time, 128 and the signal's number for a crash."""
-    if ran.timed_out:
-        return _NO_END
-    return _SIGNALLED + signal.Signals[ran.signal].value if ran.signal else ran.exit
+        return {"code": ran.code, "text": "\n".join(part for part in parts if part)[:_TEXT_LIMIT]}
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -26,12 +26,23 @@ def parse_lock(text: str) -> Lock:
         if package:
             packages[canonical(package.group(1))] = package.group(2)
         elif line.startswith("# conflict:"):
-            conflict = json.loads(line.partition(":")[2])
-            if not isinstance(conflict, dict) or not {"whose", "demand"} <= set(conflict):
-                raise ValueError(f"not a conflict: {line}")
+            conflict = _conflict(line.partition(":")[2])
+            if not {"whose", "demand"} <= set(conflict):
+                raise ValueError(f"not a conflict: {line[:200]}")
             conflicts.append(conflict)
         elif line.startswith("# platform:"):
             platforms.append(line.partition(":")[2].strip())
     if not packages:
         raise ValueError("it holds no locked package")
     return Lock(platforms[0] if platforms else "", packages, conflicts)
+
+
+def _conflict(text: str) -> dict[str, str]:
+    """Read the object of a `# conflict:`, whose values are texts; an empty one for anything else."""
+    try:
+        conflict = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(conflict, dict) or not all(isinstance(value, str) for value in conflict.values()):
+        return {}
+    return conflict

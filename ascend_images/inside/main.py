@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import io
 import os
 import re
 import signal
@@ -19,10 +19,11 @@ from .asking import ask_all, facts_document, report, table
 from .checks import CHECKS
 from .facts.gather import gather
 from .facts.probes import Asked
+from .image import read_image
 from .lock import Lock, parse_lock
 from .pep440 import pep440
 from .process import end_all
-from .tree import Tree
+from .tree import Tree, read_regular
 from .words import FOLDER, Facts
 
 
@@ -32,7 +33,8 @@ def write(path: str, text: str) -> None:
     os.makedirs(folder, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=folder, prefix=".report.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        # File names may hold bytes that are no UTF-8: in a report as \udcXX, which JSON reads.
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
         os.chmod(name, 0o644)
         os.replace(name, path)
@@ -72,7 +74,7 @@ def read_inputs(options: argparse.Namespace, tree: Tree) -> Inputs:
     own = [tree.text(f"{FOLDER}/{name}") or "" for name in ("image.json", "lock.txt")]
     texts = [named_text(named) if named else text for named, text in zip((options.image_json, options.lock), own)]
     try:
-        image = parse_image(texts[0])
+        image = read_image(texts[0])
     except ValueError as error:
         if not options.facts or options.image_json:
             raise MisuseError(f"{options.image_json or f'{FOLDER}/image.json'}: {error}") from None
@@ -89,23 +91,9 @@ def read_inputs(options: argparse.Namespace, tree: Tree) -> Inputs:
 def named_text(path: str) -> str:
     """Return the text of a file that was named. Raises MisuseError."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            return stream.read()
-    except (OSError, UnicodeDecodeError) as error:
+        return read_regular(path).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise MisuseError(f"{path} cannot be read: {error}") from None
-
-
-def parse_image(text: str) -> Facts:
-    """Read image.json; an empty text means that there is none. Raises ValueError."""
-    if not text:
-        return {}
-    try:
-        image = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(image, dict) or image.get("schema") != 1:
-        raise ValueError('wanted an object with "schema": 1')
-    return image
 
 
 def device_numbers(text: str) -> tuple[int, ...]:
@@ -194,6 +182,8 @@ def end_with_children(number: int, _frame: FrameType | None) -> None:
 def main(words: Sequence[str] | None = None) -> int:
     """Check an image; return the exit code."""
     options = options_of(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     if options.list:
         print("\n\n".join(f"{one.id}: {one.question}\n    {one.why}\n    mended: {one.mend}" for one in CHECKS))
         return 0

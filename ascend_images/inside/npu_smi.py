@@ -44,6 +44,8 @@ _FAMILY_BY_NAME = (
     (re.compile(r"910(?:a|proa|prob|premiuma)"), FIRST),
 )
 
+# Characters of an output, and of a line in it, that are read: the table of sixteen chips has some ten thousand in all.
+_LONGEST, _LONGEST_LINE = 1_000_000, 500
 # One line is one chip's number, a process id, a size in MB: never long, and int() raises on thousands of digits.
 _NUMBER = re.compile(r"[0-9]{1,12}", re.ASCII)
 _USAGE = re.compile(r"([0-9]{1,12})/([0-9]{1,12})", re.ASCII)
@@ -75,7 +77,11 @@ _BY_TEXT = (
         r"npu-smi: is a directory",
         "a directory lies where npu-smi should: docker makes one when the file it binds is missing",
     ),
-    (r"npu-smi.*not found|npu-smi.*no such file|no such file.*npu-smi", "npu-smi is not there"),
+    (
+        # Looks no further than the next `npu-smi`, or a long line would take the square of its length.
+        r"npu-smi(?:(?!npu-smi).)*(?:not found|no such file)|no such file(?:(?!no such file).)*npu-smi",
+        "npu-smi is not there",
+    ),
     (r"permission denied|operation not permitted", "this user may not start npu-smi or open a device node"),
 )
 
@@ -487,8 +493,9 @@ class _Table:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines that are not blank, without the blanks around them and without carriage returns."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    """The lines that are not blank, without the blanks around them; of an endless text the beginning, which it says."""
+    lines = [line.strip()[:_LONGEST_LINE] for line in text[:_LONGEST].splitlines() if line.strip()]
+    return lines if len(text) <= _LONGEST else [*lines, f"(cut here: the output has {len(text)} characters)"]
 
 
 def _cells(line: str) -> list[str]:

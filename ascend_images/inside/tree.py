@@ -5,6 +5,26 @@ from __future__ import annotations
 import fnmatch
 import os
 import posixpath
+import stat
+
+#: Bytes of a file above which it is none of those that are read whole here: a RECORD of torch has some 2 MB.
+LARGEST = 64 << 20
+
+
+def read_regular(path: str, limit: int = LARGEST) -> bytes:
+    """Return what is in a regular file of at most `limit` bytes; raises OSError for any other, a pipe or a device too.
+
+    Files under /proc say that they are empty, so that what is read counts and not what the file says of itself.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for somebody who writes.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(f"{path} is larger than {limit} bytes")
+    return data
 
 
 class Tree:
@@ -58,13 +78,17 @@ class Tree:
         except OSError:
             return []
 
-    def text(self, path: str) -> str | None:
-        """Return a file's text, None where it cannot be read."""
+    def is_file(self, path: str) -> bool:
+        """Tell whether a path leads to a regular file."""
+        return os.path.isfile(self.at(path))
+
+    def text(self, path: str, limit: int = LARGEST) -> str | None:
+        """Return the text of a regular file of at most `limit` bytes, with LF at line ends; None for anything else."""
         try:
-            with open(self.at(path), encoding="utf-8", errors="replace") as stream:
-                return stream.read()
-        except OSError:
+            data = read_regular(self.at(path), limit)
+        except (OSError, ValueError):
             return None
+        return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that match a pattern; `*` stands for a part of one name."""

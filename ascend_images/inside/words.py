@@ -55,9 +55,48 @@ def entries(value: str) -> list[str]:
     return value.split(":") if value else []
 
 
-def without_userinfo(text: str) -> str:
-    """Hide user and password of every address in a text."""
-    return re.sub(r"://[^/@\s\"']+@", "://(hidden)@", text)
+HIDDEN = "(hidden)"
+
+_USERINFO = re.compile(r"://[^/@\s\"']+@")
+#: Tokens that are known by their shape: of OpenAI and those who copy it, GitHub, GitLab, Hugging Face, ModelScope, npm,
+#: PyPI, Docker, Slack, Google and AWS; JSON web tokens, private keys, and what stands in an Authorization header.
+_SECRET_VALUE = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[A-Za-z0-9_-]{16,}|gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|"
+    r"ms-[0-9a-f]{8}-[0-9a-f-]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|dckr_pat_[\w-]{16,}|xox[a-z]-[\w-]{10,}|"
+    r"AIza[\w-]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-(?!----))*(?:-----END [A-Z ]*PRIVATE KEY-----)?"
+    r"|(?:(?<=\bBearer )|(?<=\bBasic ))(?=\S*[0-9])[\w.~+/-]{12,}=*",
+    re.ASCII | re.IGNORECASE,
+)
+_SECRET_NAME = re.compile(
+    r"TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIAL|PRIVATE|COOKIE|API_?KEY|ACCESS_?KEY|"
+    r"(?:^|_)(?:KEY|KEYS|AUTH|AUTHORIZATION|CREDS?|PASS|PWD|PAT)$|(?:^|_)AUTH_",
+    re.IGNORECASE,
+)
+
+
+def without_secrets(text: str) -> str:
+    """Hide user and password of every address in a text, and whatever is a token or a private key by its shape."""
+    return _SECRET_VALUE.sub(HIDDEN, _USERINFO.sub(f"://{HIDDEN}@", text))
+
+
+def shown_value(name: str, value: str) -> str:
+    """Return the value of a variable as it may be shown: hidden as a whole where its name promises a secret."""
+    return HIDDEN if value and _SECRET_NAME.search(name) else without_secrets(value)
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+# What a terminal obeys, what reverses the direction of writing, and what neither XML nor UTF-8 can hold.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return text from an image as it may be shown: line ends as \n, colours left out, control characters as \xNN."""
+    plain = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _UNSEEN.sub(lambda sign: f"\\x{ord(sign[0]):02x}" if ord(sign[0]) < 256 else f"\\u{ord(sign[0]):04x}", plain)
 
 
 def comes_from_host(path: str) -> bool:
@@ -102,9 +141,19 @@ def json_object(text: str | None) -> Facts:
     """Read a JSON object; an empty one where the text is none."""
     try:
         value = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+#: Stands before what a program of ours answers: what Python starts with (sitecustomize.py) may print before and after.
+MARK = "\x1eascend-images\x1e"
+
+
+def marked(output: bytes) -> str:
+    """Return what a program of ours printed behind `MARK`, up to the end of that line; empty where there is none."""
+    text = output.decode(errors="replace")
+    return text.rpartition(MARK)[2].split("\n", 1)[0] if MARK in text else ""
 
 
 def last_line(text: str) -> str:

@@ -70,6 +70,11 @@ class Release:
     version: str
     files: tuple[File, ...] = ()
 
+    @property
+    def yanked(self) -> bool:
+        """Whether its publisher took all of it back."""
+        return bool(self.files) and all(file.yanked for file in self.files)
+
     def best_wheel(self, target: Target) -> File | None:
         """Return the wheel an installer would take there, None where only an sdist is left."""
         ranked = [(target.rank(file.filename), file.filename, file) for file in self.wheels]
@@ -133,10 +138,14 @@ class _Listed(msgspec.Struct, frozen=True):
 
 @dataclass
 class Catalog:
-    """The indexes themselves. Metadata is kept on disk for ever (by checksum of the file), lists for ten minutes."""
+    """The indexes themselves. Metadata is kept on disk for ever (by checksum of the file), lists for ten minutes.
+
+    When `offline` no index is asked, and lists count however old they are.
+    """
 
     cache: Path
     default: str = PYPI_SIMPLE_ENDPOINT
+    offline: bool = False
     _local: threading.local = field(default_factory=threading.local, repr=False)
     _listings: dict[tuple[str, str], _Listed | None] = field(default_factory=dict, repr=False)
 
@@ -178,7 +187,7 @@ class Catalog:
     def _kept_listing(self, key: tuple[str, str]) -> _Listed | None:
         path = self._listing_path(key)
         try:
-            if time.time() - path.stat().st_mtime > _LISTING_AGE:
+            if not self.offline and time.time() - path.stat().st_mtime > _LISTING_AGE:
                 return None
             return msgspec.json.decode(path.read_bytes(), type=_Listed)
         except (OSError, msgspec.MsgspecError):
@@ -186,6 +195,7 @@ class Catalog:
 
     def _fetch_listing(self, key: tuple[str, str], timeout: tuple[float, float]) -> _Listed | None:
         base, name = key
+        self._require_online(name)
         client = self._client()
         client.endpoint = base + "/"
         try:
@@ -209,12 +219,17 @@ class Catalog:
             return _thaw(msgspec.json.decode(path.read_bytes(), type=_Frozen))
         except (OSError, msgspec.MsgspecError):
             pass
+        self._require_online(file.filename)
         try:
             found = self._read_metadata(file)
         except (requests.RequestException, ValueError, OSError) as error:
             raise IndexUnreachableError(f"{file.filename}: {_cause(error)}") from None
         write_atomic(path, msgspec.json.encode(_freeze(found)))
         return found
+
+    def _require_online(self, what: str) -> None:
+        if self.offline:
+            raise IndexUnreachableError(f"{what}: not asked (--offline), and never learned before")
 
     def _read_metadata(self, file: File) -> Metadata:
         session = self._client().s
@@ -231,6 +246,7 @@ class Catalog:
         """Return a file's checksum, downloading the file where the index does not say; raises IndexUnreachableError."""
         if file.sha256:
             return file.sha256
+        self._require_online(file.filename)
         digest = hashlib.sha256()
         try:
             with self._client().s.get(file.url, timeout=_TIMEOUT, stream=True) as answer:

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.lock.reach import UnreachableError, plain_reason
-from ascend_images.lock.sources import configuration
 from ascend_images.pins.addresses import masked, parts_of
+from ascend_images.pins.questions import is_commit
 from ascend_images.pins.versions_lock import Submodule
 
 #: Seconds for one question; a host that sends next to nothing for half a minute is given up sooner.
@@ -31,9 +31,14 @@ _SETTINGS = {
 #: Variables that point git at a repository of the caller's, or away from checking certificates.
 _DROPPED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_SSL_NO_VERIFY")
 _REF_LINE = re.compile(r"^(?P<id>[0-9a-f]{40})\trefs/(?P<table>tags|heads)/(?P<name>.+?)(?P<peeled>\^\{\})?$")
+_NO_FILE = ("does not exist in", "exists on disk, but not in")
 _NOT_THERE = ("not our ref", "couldn't find remote ref", "unadvertised object", "no such remote ref")
 #: How deep submodules of submodules are followed.
 _DEPTH = 8
+
+
+class _NotOnRemoteError(BadInput):
+    """The remote answered that it does not have a revision."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,22 @@ class GitClient:
                 raise UnreachableError(plain_reason(asked.stderr))
             return self._local(folder, "rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}").stdout.strip()
 
+    def file(self, repository: str, revision: str, path: str) -> str | None:
+        """Return the text of a file at a commit or at a ref as it is now, None where there is no such file.
+
+        Raises UnreachableError, for a revision that the remote does not have as well.
+        """
+        try:
+            with self._kept(repository, revision) as (folder, commit):
+                shown = self._run(repository, "show", f"{commit}:{path}", folder=folder)
+        except _NotOnRemoteError:
+            raise UnreachableError("not found on the remote") from None
+        if shown.returncode == 0:
+            return shown.stdout
+        if any(words in shown.stderr for words in _NO_FILE):
+            return None
+        raise UnreachableError(plain_reason(shown.stderr))
+
     def submodules(self, repository: str, commit: str) -> tuple[Submodule, ...]:
         """Return the submodules of a commit and theirs; raises UnreachableError, and BadInput for what git refuses."""
         return tuple(self._submodules(repository, commit, "", _DEPTH))
@@ -118,7 +139,7 @@ class GitClient:
     def _submodules(self, repository: str, commit: str, above: str, depth: int) -> Iterator[Submodule]:
         if not depth:
             raise BadInput(f"{repository} at {commit}: submodules lie more than {_DEPTH} deep in one another")
-        with self._kept(repository, commit) as folder:
+        with self._kept(repository, commit) as (folder, _):
             links = _gitlinks(self._must(repository, folder, "ls-tree", "-r", "-z", "--full-tree", commit).stdout)
             addresses = self._addresses(repository, folder, commit) if links else {}
         for path, linked in links.items():
@@ -151,8 +172,11 @@ class GitClient:
         }
 
     @contextmanager
-    def _kept(self, repository: str, commit: str) -> Iterator[Path]:
-        """Give the bare repository in the cache that holds a commit, one deep and without files."""
+    def _kept(self, repository: str, revision: str) -> Iterator[tuple[Path, str]]:
+        """Give the bare repository in the cache that holds a commit, one deep and without files, and its name there.
+
+        A ref is fetched each time. Raises _NotOnRemoteError, which is a BadInput.
+        """
         folder = self.cache / "git" / hashlib.sha256(repository.encode()).hexdigest()[:20]
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "ascend-images.lock").open("w") as handle:
@@ -162,16 +186,17 @@ class GitClient:
                 self._local(folder, "config", "remote.origin.url", repository)
                 self._local(folder, "config", "remote.origin.promisor", "true")
                 self._local(folder, "config", "remote.origin.partialclonefilter", "blob:none")
-            has = self._local(folder, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}", must=False)
-            if has.returncode:
-                fetch = ("fetch", "--quiet", "--no-tags", "--depth=1", "--filter=blob:none", "origin", commit)
+            commit = is_commit(revision)
+            has = commit and self._local(folder, "cat-file", "-e", f"{revision}^{{tree}}", must=False).returncode == 0
+            if not has:
+                fetch = ("fetch", "--quiet", "--no-tags", "--depth=1", "--filter=blob:none", "origin", revision)
                 self._must(repository, folder, *fetch)
-            yield folder
+            yield folder, revision if commit else "FETCH_HEAD"
 
     def _must(self, repository: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         done = self._run(repository, *arguments, folder=folder)
         if done.returncode and _is_not_there(done.stderr):
-            raise BadInput(
+            raise _NotOnRemoteError(
                 f"{repository}: {arguments[-1]}: not found on the remote",
                 wanted="a commit that the build can fetch",
                 do="pin another ref of the source that leads to it",
@@ -182,15 +207,14 @@ class GitClient:
 
     def _local(self, folder: Path, *arguments: str, must: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command that needs no network; raises MissingTool where it fails all the same: the disk, the client."""
-        done = self._run("", *arguments, folder=folder)
+        # Nor may it fetch what is missing by itself, on a way that nothing was said of.
+        done = self._start(self._settings, {"GIT_NO_LAZY_FETCH": "1"}, *arguments, folder=folder)
         if must and done.returncode:
             raise MissingTool(f"git {arguments[0]} in {folder} failed: {plain_reason(done.stderr)}", do=f"ls {folder}")
         return done
 
     def _run(self, repository: str, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run git; with a `repository`, on the way to it: then as https all along, where it begins so."""
-        if not repository:
-            return self._start(self._settings, {}, *arguments, folder=folder)
+        """Run git on the way to a repository: as https all along, where it begins so."""
         address = self._address(repository)
         if repository.startswith("https://") and not address.startswith(("https://", "file://")):
             raise BadInput(
@@ -227,7 +251,7 @@ class GitClient:
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 timeout=self.timeout,
                 check=False,
@@ -236,6 +260,19 @@ class GitClient:
             raise MissingTool("git is not installed", do="install git") from None
         except subprocess.TimeoutExpired:
             raise UnreachableError("no answer in time") from None
+
+
+def configuration(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that give git `settings` (2.31 on), after those that `environment` gives it already.
+
+    Unlike with `-c`, a key may hold an equals sign there, as addresses do.
+    """
+    given = environment.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isdecimal() else 0
+    variables = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (key, value) in enumerate(settings.items(), start=first):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def submodule_url(written: str, repository: str, path: str) -> str:

@@ -13,7 +13,7 @@ from ascend_images.lock.distributions import Distribution
 from ascend_images.lock.means import Means, usual_means
 from ascend_images.lock.solve import Look, Solved, look, solve
 from ascend_images.lock.sources import read_demands
-from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, inputs_hash, is_current
+from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, input_parts, inputs_hash, is_current
 from ascend_images.pins.model import Relax
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Variant
@@ -26,37 +26,39 @@ def lock_variant(
     means: Means | None = None,
     *,
     known: Mapping[Arch, LockFile] | None = None,
+    kept: Mapping[Arch, Mapping[str, str]] | None = None,
 ) -> dict[Arch, LockFile]:
     """Return the package locks of `variant` for `arches`, the versions of the later ones held to those of the first.
 
     `sources` names checkouts on this machine by source; the files of the others are fetched at their commits. Each
-    lock is made from nothing, not from what was locked before; but `known` may hold locks that there are (any, for it
-    is quicker to know what has to be built), and the one of an architecture that is not asked for now counts as the
-    first while it is current.
+    lock is made from nothing but what `kept` has for its architecture: versions that are taken where they still fit.
+    `known` may hold locks that there are (any, for it is quicker to know what has to be built), and the one of an
+    architecture that is not asked for now counts as the first while it is current.
 
     Raises BadInput for contradictions, pins that no index has and relaxations that lift nothing, all that was found in
     one error, and LookupIncomplete where what has to be known could not be asked.
     """
     means = means or usual_means()
-    demands = read_demands(variant, sources, means.cache, means.mirror.git)
+    demands = read_demands(variant, sources, means.cache, means.mirror.git, offline=means.offline)
     _say_other_revisions(variant, sources, means.say)
     looks = [look(asked(variant, arch, demands), means) for arch in _in_order(arches)]
     _refuse(variant, looks)
-    kept = {a: lock for a, lock in (known or {}).items() if a not in arches and is_current(lock, variant)}
-    held = next((lock.versions for lock in kept.values()), {})
+    current = {a: lock for a, lock in (known or {}).items() if a not in arches and is_current(lock, variant)}
+    held = next((lock.versions for lock in current.values()), {})
     near: dict[str, Distribution] = {}
     solved: dict[Arch, Solved] = {}
     for seen in looks:
         arch = seen.asked.target.arch
         near |= seen.lookups.sdists(known[arch]) if known and arch in known else {}
-        solved[arch] = solve(seen, means, held, near)
+        solved[arch] = solve(seen, means, held, near, (kept or {}).get(arch, {}))
         near |= solved[arch].distributions
         held = held or solved[arch].versions
     _say_needless(variant, tuple(solved.values()), means.say)
     _say_unread(variant, tuple(solved.values()), means.say)
-    versions = {arch: lock.versions for arch, lock in kept.items()}
+    _say_yanked(variant, tuple(solved.values()), means.say)
+    versions = {arch: lock.versions for arch, lock in current.items()}
     versions |= {arch: one.versions for arch, one in solved.items()}
-    return {arch: _lock(variant, arch, solved[arch], versions) for arch in arches}
+    return {arch: _lock(variant, arch, solved[arch], versions, (known or {}).get(arch)) for arch in arches}
 
 
 def write_locks(locks: Mapping[Arch, LockFile], folder: Path) -> tuple[Path, ...]:
@@ -98,23 +100,33 @@ def _refuse(variant: Variant, looks: Sequence[Look]) -> None:
     explain.refuse(variant.name, variant.stack, told, *{str(problem): problem for problem in problems}.values())
 
 
-def _lock(variant: Variant, arch: Arch, solved: Solved, versions: Mapping[Arch, Mapping[str, str]]) -> LockFile:
+def _lock(
+    variant: Variant,
+    arch: Arch,
+    solved: Solved,
+    versions: Mapping[Arch, Mapping[str, str]],
+    old: LockFile | None,
+) -> LockFile:
     others = [other for other in versions if other is not arch]
     found = solved.distributions
+    # What an index said of a version once holds while it cannot be asked.
+    known = {(one.name, one.version): one.hashes for one in old.packages if one.hashes} if old else {}
+    hashes = {name: solved.hashes.get(name) or known.get((name, one.version), ()) for name, one in found.items()}
     return LockFile(
         variant=variant.name,
         arch=arch,
         python=variant.python,
         inputs=inputs_hash(variant, arch),
+        parts=input_parts(variant, arch),
         incomplete=tuple(
-            f"{name}=={known.version}: {known.unreached}" for name, known in found.items() if known.unreached
+            f"{name}=={one.version}: {one.unreached}"
+            for name, one in found.items()
+            if one.unreached and not hashes[name]
         ),
         differs=tuple(line for other in others for line in differences(solved, versions[other], other)),
-        sdists=tuple(name for name, known in found.items() if known.sdist),
+        sdists=tuple(name for name, one in found.items() if one.sdist),
         conflicts=solved.verdict.conflicts,
-        packages=tuple(
-            LockedPackage(name, known.version, solved.hashes.get(name, ())) for name, known in found.items()
-        ),
+        packages=tuple(LockedPackage(name, one.version, hashes[name]) for name, one in found.items()),
     )
 
 
@@ -134,6 +146,13 @@ def _say_unread(variant: Variant, solved: Sequence[Solved], say: Callable[[str],
     names = {name for one in solved for name, known in one.distributions.items() if known.sdist and not known.certain}
     for name in sorted(names):
         say(f"{variant.name}: what {name} asks for is computed by its setup.py: not checked against the set")
+
+
+def _say_yanked(variant: Variant, solved: Sequence[Solved], say: Callable[[str], None]) -> None:
+    """Tell of releases that their publishers took back: what is pinned exactly is taken all the same."""
+    every = [known for one in solved for known in one.distributions.values()]
+    for name, version in sorted({(one.name, one.version) for one in every if one.release and one.release.yanked}):
+        say(f"{variant.name}: {name} {version} was taken back by its publisher (yanked): pin another version")
 
 
 def _say_other_revisions(variant: Variant, folders: Mapping[str, Path], say: Callable[[str], None]) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 from ascend_images.errors import BadInput, MissingTool
@@ -22,7 +23,8 @@ def silent(_: str) -> None:
 class Means:
     """Where packages come from, what resolves, where answers of git hosts are kept.
 
-    `mirror` replaces addresses of named indexes and of git hosts; `say` is told what a person may want to know.
+    `mirror` replaces addresses of named indexes and of git hosts; `say` is told what a person may want to know. When
+    `offline`, answers come from `cache` alone.
     """
 
     packages: Packages
@@ -30,6 +32,7 @@ class Means:
     cache: Path
     mirror: Mirror = field(default_factory=Mirror)
     say: Callable[[str], None] = silent
+    offline: bool = False
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -57,8 +60,16 @@ def _require_https(url: str) -> None:
         )
 
 
-def usual_means(mirror: Mirror | None = None, say: Callable[[str], None] = silent) -> Means:
+def usual_means(
+    mirror: Mirror | None = None,
+    say: Callable[[str], None] = silent,
+    *,
+    offline: bool = False,
+    as_of: date | None = None,
+) -> Means:
     """Return the indexes and the uv of this machine, by way of `mirror` where one is chosen.
+
+    When `offline`, nothing is asked that was not answered before; `as_of` leaves out what was published later.
 
     Raises BadInput where certificates would go unchecked: by a variable, by a configuration file of this machine, or
     by an address without TLS.
@@ -70,4 +81,6 @@ def usual_means(mirror: Mirror | None = None, say: Callable[[str], None] = silen
     for url in (default, *mirror.index.values(), *mirror.git.values()):
         _require_https(url)
     cache = cache_folder()
-    return Means(packages=Catalog(cache, default), resolver=Uv(default), cache=cache, mirror=mirror, say=say)
+    resolver = Uv(default, as_of=as_of, offline=offline)
+    packages = Catalog(cache, default, offline)
+    return Means(packages=packages, resolver=resolver, cache=cache, mirror=mirror, say=say, offline=offline)

@@ -10,13 +10,12 @@ import msgspec
 from ascend_images.errors import BadInput
 from ascend_images.lock.git import GitHost, Refs
 from ascend_images.lock.reach import MovedError, Outcome, UnreachableError, listed
-from ascend_images.pins.questions import AskedRef
+from ascend_images.pins.questions import AskedRef, is_commit
 from ascend_images.pins.versions_lock import Kind, LockedRef
 
 LISTED = "git ls-remote"
 FETCHED = "git fetch"
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHORTENED = re.compile(r"[0-9a-fA-F]{4,40}")
 _NEAR = 4
 
@@ -28,11 +27,6 @@ class Meaning:
     kind: Kind
     commit: str
     note: str = ""
-
-
-def is_commit(ref: str) -> bool:
-    """Whether a ref is a commit, in full."""
-    return _COMMIT.fullmatch(ref) is not None
 
 
 def meaning(refs: Refs, ref: str) -> Meaning | None:
@@ -63,7 +57,7 @@ def _alike(one: str, other: str) -> int:
 
 @dataclass(frozen=True)
 class Known:
-    """What was known of a ref before it was asked: by versions.toml (`pinned`) or by the lock."""
+    """What the lock says of a ref before it is asked; `renew`: another answer is taken."""
 
     asked: AskedRef
     old: LockedRef | None
@@ -71,14 +65,9 @@ class Known:
     renew: bool
 
     @property
-    def pinned(self) -> str:
-        """The commit that versions.toml itself names, or nothing."""
-        return self.asked.commits[0] if self.asked.commits else ""
-
-    @property
     def commit(self) -> str:
         """The commit it is held to, or nothing."""
-        return self.pinned or (self.old.commit if self.old else "")
+        return self.old.commit if self.old else ""
 
     @property
     def place(self) -> str:
@@ -105,12 +94,6 @@ class Known:
             submodules=old.submodules if old else None,
         )
 
-    def held(self, kind: Kind) -> LockedRef:
-        """Return the entry for the commit it is held to, which was fetched though no such ref gave it."""
-        if self.old and self.old.commit == self.commit:
-            return self.old
-        return self.entry(kind, self.commit, FETCHED)
-
     def refused(self, found: str, *, wanted: str = "", do: str = "") -> Outcome[LockedRef]:
         """Return the outcome that something is wrong; what was locked stays."""
         return Outcome(entry=self.old, problem=BadInput(f"{self.place}: {found}", wanted=wanted, do=do))
@@ -122,12 +105,6 @@ def settle_ref(known: Known, refs: Refs | None, host: GitHost) -> Outcome[Locked
     Raises UnreachableError where the remote gave no answer about its commit.
     """
     asked = known.asked
-    if len(asked.commits) > 1:
-        return known.refused(
-            f"versions.toml says of it {listed([commit[:12] for commit in asked.commits])} ({listed(asked.pins)})",
-            wanted="one commit for a ref",
-            do="mend `commit` in versions.toml",
-        )
     outcome = _commit(known, host) if is_commit(asked.ref) or refs is None else _named(known, refs, host)
     entry = outcome.entry
     if outcome.problem or entry is None or not asked.submodules or entry.submodules is not None:
@@ -149,10 +126,6 @@ def _with_submodules(outcome: Outcome[LockedRef], entry: LockedRef, known: Known
 
 def _commit(known: Known, host: GitHost) -> Outcome[LockedRef]:
     ref = known.asked.ref
-    if known.pinned and known.pinned != ref:
-        return known.refused(
-            f"versions.toml says that this commit is {known.pinned}", wanted="one commit", do="drop `commit` there"
-        )
     found = host.fetched(known.asked.repository, ref)
     if not found:
         return known.refused(
@@ -174,33 +147,24 @@ def _named(known: Known, refs: Refs, host: GitHost) -> Outcome[LockedRef]:
     if found is None:
         return _gone(known, refs, host) if known.commit else _missing(known, refs)
     notes = (f"{known.asked.repository}: {found.note}",) if found.note else ()
-    if not known.commit or found.commit == known.commit or (known.renew and not known.pinned):
+    if known.old is None or found.commit == known.commit or known.renew:
         return Outcome(entry=known.entry(found.kind, found.commit, LISTED), notes=notes)
-    if found.kind == "branch" and (known.old is None or known.old.kind == "branch"):
+    if found.kind == known.old.kind == "branch":
         return _branch_moved(known, found, host)
     return Outcome(entry=known.old, problem=_moved(known, found), notes=notes)
 
 
 def _moved(known: Known, found: Meaning) -> MovedError:
-    if known.pinned:
-        where, do = "versions.toml", f"see what changed; then mend sources.{known.name}.commit in versions.toml"
-    else:
-        where = "versions.lock"
-        do = f"see what changed; then take it: invoke lock --variant {known.asked.variants[0]} --update {known.name}"
     return MovedError(
         f"{known.place}: this {found.kind} was {known.commit} and is {found.commit} now",
-        wanted=f"the commit in {where}: a tag that moves is another release under an old name",
-        do=do,
+        wanted="the commit in versions.lock: a tag that moves is another release under an old name",
+        do=f"see what changed; then take it: invoke lock --variant {known.asked.variants[0]} --update {known.name}",
     )
 
 
 def _branch_moved(known: Known, found: Meaning, host: GitHost) -> Outcome[LockedRef]:
     """Return what comes of a branch that went on: its commit is kept, as long as the build can fetch it."""
-    update = (
-        f"mend sources.{known.name}.commit in versions.toml"
-        if known.pinned
-        else f"take it: invoke lock --variant {known.asked.variants[0]} --update {known.name}"
-    )
+    update = f"take it: invoke lock --variant {known.asked.variants[0]} --update {known.name}"
     if host.fetched(known.asked.repository, known.commit) != known.commit:
         return known.refused(
             f"the branch is at {found.commit}, and its remote gives the commit {known.commit} no longer",
@@ -208,7 +172,7 @@ def _branch_moved(known: Known, found: Meaning, host: GitHost) -> Outcome[Locked
             do=update,
         )
     note = f"{known.place}: the branch went on to {found.commit[:12]}; {known.commit[:12]} is kept ({update})"
-    return Outcome(entry=known.held("branch"), notes=(note,))
+    return Outcome(entry=known.old, notes=(note,))
 
 
 def _gone(known: Known, refs: Refs, host: GitHost) -> Outcome[LockedRef]:
@@ -224,7 +188,7 @@ def _gone(known: Known, refs: Refs, host: GitHost) -> Outcome[LockedRef]:
         f"{known.place}: not found on the remote any more; its commit {known.commit[:12]} still is, and is kept. "
         f"Pin another ref before that goes too"
     )
-    return Outcome(entry=known.held("tag"), notes=(note,))
+    return Outcome(entry=known.old, notes=(note,))
 
 
 def _missing(known: Known, refs: Refs) -> Outcome[LockedRef]:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,8 @@ _KEPT = ("UV_CACHE_DIR", "UV_NO_CACHE", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS", "UV_
          "UV_OFFLINE", "UV_KEYRING_PROVIDER", "UV_PYTHON_INSTALL_DIR")  # fmt: skip
 _PINNED = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
 _GIVEN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*) @ ")
-_UNREACHED = ("error sending request", "dns error", "failed to fetch", "connection refused", "operation timed out")
+_UNREACHED = ("network connectivity is disabled", "network was disabled", "error sending request", "dns error",
+              "failed to fetch", "connection refused", "operation timed out")  # fmt: skip
 
 
 class UnresolvableError(Exception):
@@ -65,10 +67,16 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True)
 class Uv:
-    """The uv that this project pins, in a process of its own. `arguments` are added to each call."""
+    """The uv that this project pins, in a process of its own. `arguments` are added to each call.
+
+    `as_of` leaves out what was published after that day (UTC); indexes that are named for their packages, which need
+    not say when a file came, are asked as they are.
+    """
 
     default_index: str | None = None
     arguments: tuple[str, ...] = ()
+    as_of: date | None = None
+    offline: bool = False
 
     def resolve(self, question: Question) -> dict[str, str]:
         """Ask uv; see `Resolver.resolve`."""
@@ -76,10 +84,16 @@ class Uv:
             folder = scratch / "question"
             folder.mkdir()
             command = _write_question(question, folder)
-            done = self._run([*command, *self.arguments], folder)
+            done = self._run([*command, *self._more, *self.arguments], folder)
             if done.returncode == 0:
                 return _parse((folder / "out.txt").read_text(encoding="utf-8"), question.given)
             raise _failure(done.stderr, folder)
+
+    @property
+    def _more(self) -> list[str]:
+        # The day itself counts.
+        before = ["--exclude-newer", (self.as_of + timedelta(days=1)).isoformat() + "T00:00:00Z"] if self.as_of else []
+        return [*before, *(["--offline"] if self.offline else [])]
 
     def _run(self, command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name in _KEPT}
@@ -162,7 +176,10 @@ def _project(question: Question) -> dict[str, object]:
         "tool": {
             "uv": {
                 "sources": {name: {"index": index} for name, (index, _) in question.bound.items()},
-                "index": [{"name": name, "url": url, "explicit": True} for name, url in indexes.items()],
+                "index": [
+                    {"name": name, "url": url, "explicit": True, "exclude-newer": False}
+                    for name, url in indexes.items()
+                ],
             }
         },
     }

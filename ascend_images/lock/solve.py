@@ -93,14 +93,22 @@ def _component(asked: Asked, known: Distribution) -> tuple[Component, tuple[Rela
     return distribution(asked, known.name, known.version, known.metadata.requires, known.where)
 
 
-def solve(seen: Look, means: Means, held: Mapping[str, str], near: Mapping[str, Distribution]) -> Solved:
+def solve(
+    seen: Look,
+    means: Means,
+    held: Mapping[str, str],
+    near: Mapping[str, Distribution],
+    kept: Mapping[str, str] | None = None,
+) -> Solved:
     """Return the set, as near to the versions `held` by another architecture as there are files for.
 
-    `near` are distributions that are likely in it, as far as they are known: the other architecture's. Raises BadInput
-    where demands cannot be met, and LookupIncomplete where an index is lost.
+    `near` are distributions that are likely in it, as far as they are known: the other architecture's. Versions of
+    `kept` are taken where they fit and were not taken back by their publisher. Raises BadInput where demands cannot be
+    met, and LookupIncomplete where an index is lost.
     """
     asked = seen.asked
-    found = _resolve(seen, means, _fitting(seen, means, held), near)
+    keep = _fitting(seen, means, kept or {}, yanked=False)
+    found = _resolve(seen, means, _fitting(seen, means, held), near, keep)
     components = tuple(_component(asked, known)[0] for known in found.values())
     verdict = check(asked, components, {name: known.version for name, known in found.items()})
     told = explain.of_unmet(verdict.unexplained, asked)
@@ -114,8 +122,11 @@ def solve(seen: Look, means: Means, held: Mapping[str, str], near: Mapping[str, 
     )
 
 
-def _fitting(seen: Look, means: Means, held: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the versions that can be had here: not pinned otherwise, with a file for the target."""
+def _fitting(seen: Look, means: Means, held: Mapping[str, str], *, yanked: bool = True) -> dict[str, str]:
+    """Return those of the versions that can be had here: not pinned otherwise, with a file for the target.
+
+    Without `yanked`, those that were taken back are left out.
+    """
     asked = seen.asked
     open_ones = {
         name: version
@@ -129,18 +140,23 @@ def _fitting(seen: Look, means: Means, held: Mapping[str, str]) -> dict[str, str
         if (release := releases[name]) is not None
         and not isinstance(release, IndexUnreachableError)
         and release.usable(asked.target)
+        and (yanked or not release.yanked)
     }
 
 
 def _resolve(
-    seen: Look, means: Means, held: Mapping[str, str], near: Mapping[str, Distribution]
+    seen: Look,
+    means: Means,
+    held: Mapping[str, str],
+    near: Mapping[str, Distribution],
+    kept: Mapping[str, str],
 ) -> dict[str, Distribution]:
     """Return the set with all that is known of it, what building its sdists takes included."""
     asked = seen.asked
     excluded = _excluded_so_far(seen)
     build: dict[str, tuple[Requirement, ...]] = {}
     for _ in range(_ROUNDS):
-        versions = _ask(seen, means, _question(seen, excluded, build, near), held)
+        versions = _ask(seen, means, replace(_question(seen, excluded, build, near), preferred=kept), held)
         more = {name for name in versions if asked.excluded(name) is not None}
         if more:
             excluded |= more
@@ -176,7 +192,7 @@ def _ask(seen: Look, means: Means, question: Question, held: Mapping[str, str]) 
                 return resolve(replace(question, constrained=held))
             except UnresolvableError:
                 # One of them cannot be had here: keep to the others as far as that goes.
-                return resolve(replace(question, preferred=held))
+                return resolve(replace(question, preferred={**question.preferred, **held}))
         return resolve(question)
     except UnresolvableError as error:
         raise explain.in_the_resolvers_words(seen.asked, seen.components, str(error)) from None

@@ -5,14 +5,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import date
 
-from ascend_images.errors import BadInput, LookupIncomplete, MissingTool, unknown
+from ascend_images.errors import BadInput, LookupIncomplete, MissingTool
 from ascend_images.lock.digests import ImageHost, Imagetools, settle_base
 from ascend_images.lock.git import GitClient, GitHost, Refs
 from ascend_images.lock.means import Means, silent
 from ascend_images.lock.reach import MovedError, Outcome, UnreachableError
-from ascend_images.lock.refs import Known, is_commit, settle_ref
+from ascend_images.lock.refs import Known, settle_ref
 from ascend_images.lock.run_files import Downloads, FileHost, settle_run
-from ascend_images.pins.questions import Asked, AskedBase, AskedRef, AskedRun, asked, pruned
+from ascend_images.pins.questions import Asked, AskedBase, AskedRef, AskedRun, asked, is_commit, pruned
 from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import Change, Entry, VersionsLock, changes
 
@@ -106,10 +106,9 @@ def learn(
 
     What was locked stays where it still holds. `update` names sources, `base`, or parts or files of .run packages for
     which another answer is taken; `fresh` takes every answer as it is now; `prune` drops what no variant asks for.
-    Nothing that could not be reached is lost. Raises BadInput for an `update` that names nothing.
+    Nothing that could not be reached is lost.
     """
     pins = asked(variants)
-    _check_update(update, pins)
     work = _Work(old=old, hosts=hosts, today=today, update={name.casefold() for name in update}, fresh=fresh)
     every: tuple[One, ...] = (*pins.refs, *pins.bases, *pins.runs)
     lock = pruned(old, variants) if prune else old
@@ -192,13 +191,11 @@ def names(one: One) -> tuple[str, ...]:
     return (one.pin.rpartition(".")[2], one.url.rsplit("/", 1)[-1])
 
 
-def _check_update(update: Collection[str], pins: Asked) -> None:
+def all_names(variants: Iterable[Variant]) -> tuple[str, ...]:
+    """Return every name that `--update` may be given for what these variants ask of versions.lock."""
+    pins = asked(variants)
     every: tuple[One, ...] = (*pins.refs, *pins.bases, *pins.runs)
-    known = {name for one in every for name in names(one)}
-    folded = {name.casefold() for name in known}
-    for name in update:
-        if name.casefold() not in folded:
-            raise unknown("name", name, known, where="--update")
+    return tuple(dict.fromkeys(name for one in every for name in names(one)))
 
 
 def _ask(work: _Work, pins: Asked, say: Callable[[str], None]) -> Iterator[Answers]:

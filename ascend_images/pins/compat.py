@@ -7,7 +7,8 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from ascend_images.pins.model import ArchName, Table
+from ascend_images.pins.model import ArchName
+from ascend_images.pins.table import Table
 
 
 class Companions(Table, frozen=True, kw_only=True):

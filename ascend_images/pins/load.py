@@ -8,19 +8,23 @@ import msgspec
 
 from ascend_images.errors import BadInput, unknown
 from ascend_images.files import read_regular
-from ascend_images.pins.model import Pins
+from ascend_images.pins.model import Pins, PinsFile
 from ascend_images.pins.resolve import pinned_images
 from ascend_images.pins.texts import text_faults
 from ascend_images.pins.validate import Fault, faults
 from ascend_images.pins.values import pins_faults
+from ascend_images.pins.versions_lock import FILE, VersionsLock
 from ascend_images.toml_text import NotTomlError, read_toml
 
 #: Lists of names to which an extending stack adds; every other list is replaced.
 _APPENDED = ("checks", "apt", "yum")
 
 
-def load(path: Path) -> Pins:
-    """Read a versions.toml; raises BadInput naming the file and line of every fault found."""
+def load(path: Path, *, locked: bool = True) -> Pins:
+    """Read a versions.toml and the versions.lock beside it; raises BadInput naming file and line of every fault found.
+
+    Unless `locked`, the lock is left out of account.
+    """
     try:
         text = read_regular(path).decode("utf-8-sig")
     except OSError as error:
@@ -29,7 +33,8 @@ def load(path: Path) -> Pins:
         ) from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: byte {error.start} is not UTF-8", wanted="a TOML file in UTF-8") from None
-    return parse(text, str(path))
+    pins = parse(text, str(path))
+    return msgspec.structs.replace(pins, locked=VersionsLock.load(path.with_name(FILE))) if locked else pins
 
 
 def parse(text: str, name: str = "versions.toml") -> Pins:
@@ -38,7 +43,7 @@ def parse(text: str, name: str = "versions.toml") -> Pins:
         raw = read_toml(text)
     except NotTomlError as error:
         raise BadInput(f"{name}: not TOML: {error}", wanted="valid TOML") from None
-    _refuse(name, text, [*text_faults(raw)] or faults(raw, Pins))
+    _refuse(name, text, [*text_faults(raw)] or faults(raw, PinsFile))
     raw["stack"] = extended(raw["stack"])
     pins = msgspec.convert(raw, Pins)
     _refuse(name, text, [*pins_faults(pins)])

@@ -8,9 +8,10 @@ import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -27,8 +28,12 @@ _PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s\
 _HASH = re.compile(r"^    --hash=(?P<hash>sha256:[0-9a-f]{64})(?P<more> \\)?$")
 _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 _ONCE = ("variant", "platform", "python", "inputs", "content")
+_OPTIONAL = ("parts",)
 # Lines that the digest of the content leaves out: its own, and the one for people.
 _NOT_CONTENT = ("# content:", "# Made by:")
+#: Parts of the inputs that are told apart where a lock is not current, besides each source.
+_PARTS = ("packages", "no_dependencies", "relax", "exclude", "indexes", "metadata")
+_SHORT = 12  # hex digits of a part's hash: they tell changes apart, they check nothing
 _MANY = ("incomplete", "differs", "sdist", "conflict")
 
 
@@ -57,7 +62,8 @@ class LockedPackage(msgspec.Struct, frozen=True):
 class LockFile(msgspec.Struct, frozen=True, kw_only=True):
     """The whole third-party package set of one variant on one architecture.
 
-    `inputs` is the hash of what was asked (`inputs_hash`), `incomplete` says what could not be learned, `differs`
+    `inputs` is the hash of what was asked (`inputs_hash`), `parts` those of its parts, by which is told which of them
+    are others now (`moved_pins`); `incomplete` says what could not be learned, `differs`
     what is not the same on the other architecture, `conflicts` which demands are not met on purpose, `sdists` which
     packages have no wheel there; what building those takes is part of the set.
     """
@@ -66,6 +72,7 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
     arch: Arch
     python: str
     inputs: str
+    parts: Mapping[str, str] = msgspec.field(default_factory=dict)
     incomplete: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     sdists: tuple[str, ...] = ()
@@ -94,6 +101,7 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
             f"# platform: {self.arch.platform}",
             f"# python: {self.python}",
             f"# inputs: {self.inputs}",
+            *([f"# parts: {msgspec.json.encode(self.parts, order='sorted').decode()}"] if self.parts else []),
             *(f"# incomplete: {_one_line(text)}" for text in self.incomplete),
             *(f"# differs: {_one_line(text)}" for text in self.differs),
             *(f"# sdist: {name}" for name in self.sdists),
@@ -148,7 +156,22 @@ def inputs_hash(variant: Variant, arch: Arch) -> str:
     A pure function of the pins: what a source's files say is told by its commit. Reasons and whatever has no part in
     choosing packages (paths, environment, checks) are left out, so that rewording one leaves the locks current.
     """
-    asked = {
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(_inputs(variant, arch), order="sorted")).hexdigest()
+
+
+def input_parts(variant: Variant, arch: Arch) -> dict[str, str]:
+    """Return a short hash of each part of the inputs by its name in versions.toml, each source apart."""
+    asked = _inputs(variant, arch)
+    sources = {f"sources.{name}": value for name, value in asked.pop("sources").items()}
+    parts = {name: asked[name] for name in _PARTS} | sources
+    return {
+        name: hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:_SHORT]
+        for name, value in parts.items()
+    }
+
+
+def _inputs(variant: Variant, arch: Arch) -> dict[str, Any]:
+    return {
         "schema": _SCHEMA,
         "arch": arch.value,
         "python": variant.python,
@@ -173,7 +196,48 @@ def inputs_hash(variant: Variant, arch: Arch) -> str:
             for source in variant.sources
         },
     }
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
+
+
+def moved_pins(lock: LockFile, variant: Variant) -> tuple[str, ...]:
+    """Return which pins of `variant` a lock does not answer, in words; nothing for a current one."""
+    if is_current(lock, variant):
+        return ()
+    moved = [f"python is {variant.python}, locked {lock.python}"] if lock.python != variant.python else []
+    moved += _moved_versions(lock, variant)
+    now = input_parts(variant, lock.arch)
+    differing = [name for name in {**now, **lock.parts} if lock.parts and now.get(name) != lock.parts.get(name)]
+    for name in differing:
+        if name == "packages" and any(_is_pin(text, variant) for text in moved):
+            continue
+        gone = name not in now
+        moved.append(f"{name} is gone" if gone else f"{name} is new" if name not in lock.parts else f"{name} changed")
+    return tuple(moved) or ("something that decides on packages changed",)
+
+
+def _moved_versions(lock: LockFile, variant: Variant) -> list[str]:
+    moved = []
+    for name in variant.packages:
+        pin = variant.pin(name, lock.arch)
+        locked = lock.versions.get(str(canonicalize_name(name)), "")
+        if not locked or not _meets(locked, pin):
+            moved.append(f"{name} is {pin}, {f'locked {locked}' if locked else 'not locked'}")
+    return moved
+
+
+def _is_pin(text: str, variant: Variant) -> bool:
+    return text.partition(" is ")[0] in variant.packages
+
+
+def _meets(version: str, pin: str) -> bool:
+    """Return whether a locked version is what a pin says: a version, or a specifier."""
+    try:
+        return Version(version) == Version(pin)
+    except InvalidVersion:
+        pass
+    try:
+        return SpecifierSet(pin).contains(version, prereleases=True)
+    except InvalidSpecifier:
+        return False
 
 
 def _one_line(text: str) -> str:
@@ -239,10 +303,10 @@ class _Reader:
             self.many[key].append(value)
         elif key in self.once:
             raise self.bad(f'the head says "{key}" twice')
-        elif key in _ONCE:
+        elif key in (*_ONCE, *_OPTIONAL):
             self.once[key] = value
         elif key != "Made by":
-            raise self.bad(f'unknown key "{key}" in the head', "one of: " + ", ".join((*_ONCE, *_MANY)))
+            raise self.bad(f'unknown key "{key}" in the head', "one of: " + ", ".join((*_ONCE, *_OPTIONAL, *_MANY)))
 
     def _package(self, line: str) -> None:
         match = _PACKAGE.match(line)
@@ -282,6 +346,12 @@ class _Reader:
                 raise self.bad(f'the head calls "{name}" an sdist, but it is not a package of the lock')
         return tuple(self.many["sdist"])
 
+    def _parts(self) -> Mapping[str, str]:
+        try:
+            return msgspec.json.decode(self.once.get("parts", "{}"), type=dict[str, str])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise self.bad(f"the line of parts cannot be read: {error}") from None
+
     def _fields(self) -> Mapping[str, object]:
         if not _DIGEST.match(self.once["inputs"]):
             raise self.bad(f"not a hash of inputs: {self.once['inputs'][:80]}", "sha256:<64 hex digits>")
@@ -297,6 +367,7 @@ class _Reader:
             "arch": arch,
             "python": self.once["python"],
             "inputs": self.once["inputs"],
+            "parts": self._parts(),
             "incomplete": tuple(self.many["incomplete"]),
             "differs": tuple(self.many["differs"]),
             "sdists": self._sdists(),

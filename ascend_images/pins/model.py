@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-Text = Annotated[str, Meta(min_length=1)]
+from ascend_images.pins.table import Table, Text
+from ascend_images.pins.versions_lock import VersionsLock
+
 Reasons = dict[Text, Text]
 
 # A line of host drivers, `25.2`, or all from a version on: `>=24.1.rc2`, `>=24.1.rc2,<=25.2.0`.
@@ -18,10 +20,6 @@ Drivers = Annotated[str, Meta(pattern=rf"^({_NUMBER}\.{_NUMBER}|>={_DRIVER}(,<={
 
 Install = Literal["editable", "pythonpath", "none"]
 ArchName = Literal["amd64", "arm64"]
-
-
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A TOML table; an unknown key in it is an error."""
 
 
 class Hardware(Table, frozen=True, kw_only=True):
@@ -65,7 +63,7 @@ class Run(Table, frozen=True, kw_only=True):
     url: Annotated[Text, Meta(description="Address; {arch} is x86_64 or aarch64, {ops} the hardware's ops_package.")]
     sha256: Annotated[
         dict[Text, Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]],
-        Meta(description="Checksum per file name; a file without one is refused unless --unlocked."),
+        Meta(description="Checksum per file name, where a person knows one; versions.lock has what was downloaded."),
     ] = msgspec.field(default_factory=dict)
 
 
@@ -162,10 +160,7 @@ class Source(Table, frozen=True, kw_only=True):
     """A git checkout kept in the image."""
 
     git: Annotated[str, Meta(description="Address of the repository, https.")] = ""
-    ref: Annotated[str, Meta(description="Tag, branch or commit.")] = ""
-    commit: Annotated[
-        str, Meta(pattern="^([0-9a-f]{40})?$", description="What the ref meant; rendered in its place.")
-    ] = ""
+    ref: Annotated[str, Meta(description="Tag, branch or commit; versions.lock says at which commit it is.")] = ""
     path: Annotated[str, Meta(pattern="^(/.*)?$", description="Where the checkout lies in the image.")] = ""
     module: Annotated[str, Meta(description="Import name whose origin must lie under `path`.")] = ""
     distribution: Annotated[str, Meta(description="Name of its distribution; the source's own name by default.")] = ""
@@ -249,7 +244,7 @@ class VariantEntry(Table, frozen=True, kw_only=True):
     platforms: Annotated[tuple[ArchName, ...], Meta(min_length=1)] = ("amd64", "arm64")
 
 
-class Pins(Table, frozen=True, kw_only=True):
+class PinsFile(Table, frozen=True, kw_only=True):
     """versions.toml."""
 
     schema: Literal[1]
@@ -262,3 +257,9 @@ class Pins(Table, frozen=True, kw_only=True):
     metadata: tuple[Metadata, ...] = ()
     stack: dict[Text, Stack]
     variant: dict[Text, VariantEntry]
+
+
+class Pins(PinsFile, frozen=True, kw_only=True):
+    """versions.toml, and what versions.lock says that its names mean."""
+
+    locked: VersionsLock = VersionsLock()

@@ -135,8 +135,8 @@ def _split_source(override: Override, sources: Mapping[str, Any]) -> tuple[str, 
 def _set_source(override: Override, name: str, field: str, stack: dict[str, Any]) -> None:
     source = stack["sources"][name]
     if field == "ref":
-        # A commit and a version belong to the ref that they stood beside.
-        source["ref"], source["commit"], source["version"] = with_v(name, override.value), "", ""
+        # A version belongs to the ref that it stood beside.
+        source["ref"], source["version"] = with_v(name, override.value), ""
         return
     if field.startswith("env."):
         source["env"][field.removeprefix("env.")] = override.value

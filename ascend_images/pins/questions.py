@@ -1,5 +1,6 @@
 """What variants ask of versions.lock, and whether it answers: all of it pure."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,17 +12,24 @@ from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import FILE, VersionsLock
 
 State = Literal["moved", "missing", "differs"]
+About = Literal["ref", "base image", "run package"]
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def is_commit(ref: str) -> bool:
+    """Whether a ref is a commit, in full."""
+    return _COMMIT.fullmatch(ref) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskedRef:
-    """A ref that variants ask for, by these pins; `commits` is what versions.toml itself says of it."""
+    """A ref that variants ask for, by these pins."""
 
     repository: str
     ref: str
     pins: tuple[str, ...]
     variants: tuple[str, ...]
-    commits: tuple[str, ...] = ()
     submodules: bool = False
 
     @property
@@ -81,7 +89,6 @@ def asked(variants: Iterable[Variant]) -> Asked:
                 ref=source.ref,
                 pins=(f"sources.{source.name}",),
                 variants=own,
-                commits=(source.commit,) if source.commit else (),
                 submodules=source.submodules,
             )
             refs[one.key] = _joined(refs[one.key], one) if one.key in refs else one
@@ -108,7 +115,6 @@ def _joined(one: AskedRef, other: AskedRef) -> AskedRef:
         ref=one.ref,
         pins=_once(one.pins + other.pins),
         variants=_once(one.variants + other.variants),
-        commits=_once(one.commits + other.commits),
         submodules=one.submodules or other.submodules,
     )
 
@@ -124,6 +130,7 @@ class Unanswered:
     `found` is the pin and what is the matter with it, `wanted` what would be right, `do` the command to type next.
     """
 
+    about: About
     state: State
     variants: tuple[str, ...]
     found: str
@@ -153,37 +160,23 @@ def _finding(
     state: State,
     found: str,
     wanted: str,
-    do: str = "",
+    update: str = "",
 ) -> Unanswered:
-    do = do or f"invoke lock --variant {one.variants[0]}"
-    return Unanswered(state=state, variants=one.variants, found=found, wanted=wanted, do=do)
+    about: About = "ref" if isinstance(one, AskedRef) else "base image" if isinstance(one, AskedBase) else "run package"
+    do = f"invoke lock --variant {one.variants[0]}{update}"
+    return Unanswered(about=about, state=state, variants=one.variants, found=found, wanted=wanted, do=do)
 
 
 def _check_ref(lock: VersionsLock, one: AskedRef, needed: Collection[tuple[str, str]]) -> Iterable[Unanswered]:
     pin = " and ".join(one.pins)
     wanted = f"the commit of {one.ref} in {FILE}"
-    if len(one.commits) > 1:
-        said = " and ".join(commit[:12] for commit in one.commits)
-        yield _finding(
-            one,
-            "differs",
-            f"{pin}.commit is {said} for the one ref {one.ref}",
-            "one commit for a ref",
-            "mend `commit` in versions.toml",
-        )
     entry = lock.ref(one.repository, one.ref)
     if entry is None:
         before = [old.ref for old in lock.git if old.repository == one.repository and old.key not in needed]
         said = f"locked {' and '.join(before)}" if before else "not locked"
         yield _finding(one, "moved" if before else "missing", f"{pin}.ref is {one.ref}, {said}", wanted)
-        return
-    if len(one.commits) == 1 and entry.commit != one.commits[0]:
-        yield _finding(
-            one,
-            "differs",
-            f"{pin}.commit is {one.commits[0][:12]}, locked {entry.commit[:12]} for {one.ref}",
-            "the same commit in versions.toml and in the lock",
-        )
+    elif is_commit(one.ref) and entry.commit != one.ref:
+        yield _finding(one, "differs", f"{pin}.ref is the commit {one.ref}, locked {entry.commit}", wanted)
     elif one.submodules and entry.submodules is None:
         yield _finding(
             one,
@@ -214,7 +207,7 @@ def _check_base(lock: VersionsLock, one: AskedBase) -> Iterable[Unanswered]:
             f"the base image {one.image} is locked for {' and '.join(sorted(entry.platforms))}, "
             f"not for {' and '.join(lacking)}",
             f"an image for {' and '.join(lacking)}, or `platforms` without it",
-            f"invoke lock --variant {one.variants[0]} --update base",
+            " --update base",
         )
 
 
@@ -239,16 +232,23 @@ def _check_run(lock: VersionsLock, one: AskedRun) -> Iterable[Unanswered]:
 
 
 def answered(variant: Variant, lock: VersionsLock) -> Variant:
-    """Return the variant with the commits and checksums that the lock knows, where versions.toml says none itself."""
+    """Return the variant with what the lock says of its refs, base image and .run packages.
+
+    Whatever was said of them before by another lock is dropped.
+    """
     sources = []
     for source in variant.sources:
         entry = lock.ref(source.git, source.ref)
-        sources.append(msgspec.structs.replace(source, commit=entry.commit) if entry and not source.commit else source)
+        known = source.ref if is_commit(source.ref) else entry.commit if entry else ""
+        sources.append(msgspec.structs.replace(source, commit=known))
     runs = []
     for run in variant.runs:
-        known = lock.run_file(run.url)
-        runs.append(msgspec.structs.replace(run, sha256=known.sha256) if known and not run.sha256 else run)
-    return msgspec.structs.replace(variant, sources=tuple(sources), runs=tuple(runs))
+        file = lock.run_file(run.url)
+        runs.append(msgspec.structs.replace(run, locked=file.sha256 if file else ""))
+    base = lock.base_image(variant.base_image)
+    return msgspec.structs.replace(
+        variant, sources=tuple(sources), runs=tuple(runs), base_digest=base.digest if base else ""
+    )
 
 
 def pruned(lock: VersionsLock, variants: Iterable[Variant]) -> VersionsLock:

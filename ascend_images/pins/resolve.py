@@ -13,6 +13,7 @@ from ascend_images.pins.cann_version import ReleaseVersion
 from ascend_images.pins.model import Cann, Pins, Stack, VariantEntry
 from ascend_images.pins.overrides import overridden, parse_overrides, version_of_ref, with_v
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import answered, is_commit
 from ascend_images.pins.tags import BaseTag, ImageRef, OsFamily, render_tag, split_os, unique_tags
 from ascend_images.pins.tls import check_tls
 from ascend_images.pins.variant import Checkout, Finding, RunFile, Variant
@@ -36,9 +37,11 @@ def resolve(
     *,
     base_image: str = "",
     allow_broken: bool = False,
+    to_be_locked: bool = False,
 ) -> Variant:
     """Return the variant called `name`, with `key=value` overrides and another base image where one is given.
 
+    What its names mean is taken from the pins' lock; `to_be_locked`: a ref that it does not know yet is no fault.
     Raises BadInput where a name is unknown, a value is missing or, unless `allow_broken`, a rule is broken that is
     not accepted.
     """
@@ -47,7 +50,7 @@ def resolve(
     stack, entry = overridden(pins.stack[entry.stack], entry, parse_overrides(overrides))
     if base_image:
         entry = _with_base(entry, stack, ImageRef.parse(base_image).require_tag())
-    variant = _assembled(pins, own, stack, entry, base_image)
+    variant = answered(_assembled(pins, own, stack, entry, base_image), pins.locked)
     check_tls(variant)
     if overrides:
         _check_accepts(variant)
@@ -55,6 +58,8 @@ def resolve(
     if overrides or base_image:
         # A change may mend what the file accepts; that is no fault of the change.
         findings = tuple(finding for finding in findings if finding.rule != rules.UNUSED_ACCEPT)
+    if to_be_locked:
+        findings = tuple(finding for finding in findings if finding.rule != rules.MOVING_REF)
     variant = msgspec.structs.replace(variant, findings=findings)
     broken = [finding for finding in findings if finding.state == "broken"]
     if broken and not allow_broken:
@@ -66,9 +71,9 @@ def resolve(
     return variant
 
 
-def resolve_all(pins: Pins, *, allow_broken: bool = False) -> tuple[Variant, ...]:
+def resolve_all(pins: Pins, *, allow_broken: bool = False, to_be_locked: bool = False) -> tuple[Variant, ...]:
     """Return every variant; raises BadInput as `resolve` does."""
-    return tuple(resolve(pins, name, allow_broken=allow_broken) for name in pins.variant)
+    return tuple(resolve(pins, name, allow_broken=allow_broken, to_be_locked=to_be_locked) for name in pins.variant)
 
 
 def pinned_images(pins: Pins) -> dict[str, str]:
@@ -201,15 +206,11 @@ def _checkout(name: str, source: msgspec.Struct) -> Checkout:
             raise BadInput(f'source {name}: "{key}" is missing', do=f"write it in sources.{name}")
     fields |= {
         "ref": ref,
-        "commit": fields["commit"] or (ref if _is_commit(ref) else ""),
+        "commit": ref if is_commit(ref) else "",
         "version": fields["version"] or version_of_ref(ref),
         "distribution": fields["distribution"] or name,
     }
     return Checkout(name=name, **fields)
-
-
-def _is_commit(ref: str) -> bool:
-    return len(ref) == 40 and set(ref) <= set("0123456789abcdef")
 
 
 def _runs(pins: Pins, cann: str, ops_package: str, platforms: Sequence[Arch]) -> tuple[RunFile, ...]:

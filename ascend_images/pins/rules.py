@@ -24,6 +24,7 @@ from ascend_images.pins.validate import dotted
 from ascend_images.pins.variant import TORCH_TRIO, Checkout, Finding, Variant
 
 UNUSED_ACCEPT = "unused-accept"
+MOVING_REF = "moving-ref"
 
 
 @dataclass(frozen=True)
@@ -557,7 +558,7 @@ def _no_moving_ref(asked: Asked) -> Iterator[Problem]:
                 f"{source.name} is at {source.ref}, part of a commit, and this is a release"
                 if short
                 else f"{source.name} follows {source.ref}, which moves, and this is a release",
-                f"sources.{source.name}.commit, a tag, or release = false",
+                f"its commit in versions.lock (invoke lock --variant {asked.variant.name}), a tag, or release = false",
             )
 
 
@@ -607,7 +608,7 @@ RULES = (
     Rule("wheel-missing", "some releases lack wheels that their sisters have", _wheel_exists),
     Rule("exclude-pin", "what is never installed cannot be pinned", _exclusions_and_pins),
     Rule("relax-nothing", "a relaxation lifts a demand of something that is there", _relaxed_is_there),
-    Rule("moving-ref", "a release means the same tomorrow", _no_moving_ref),
+    Rule(MOVING_REF, "a release means the same tomorrow", _no_moving_ref),
     Rule("tag-names", "a tag says hardware and operating system", _tag_says_hardware_and_os),
 )
 

@@ -4,14 +4,14 @@ import json
 
 import msgspec
 
-from ascend_images.pins.model import Pins
+from ascend_images.pins.model import PinsFile
 
 SCHEMA_FILE = "versions.schema.json"
 
 
 def schema_text() -> str:
     """Return the schema as the text of versions.schema.json."""
-    (schema,), components = msgspec.json.schema_components([Pins], ref_template="#/$defs/{name}")
+    (schema,), components = msgspec.json.schema_components([PinsFile], ref_template="#/$defs/{name}")
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "versions.toml",

@@ -2,12 +2,18 @@
 
 from ascend_images.pins import model
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.table import Table
 
 
 class Checkout(model.Source, frozen=True, kw_only=True):
-    """A source of the stack with every default filled in: one git checkout kept in the image."""
+    """A source of the stack with every default filled in: one git checkout kept in the image.
+
+    `commit` is what the ref means by versions.lock, or the ref itself where that is a commit; empty where it is not
+    known.
+    """
 
     name: str
+    commit: str = ""
 
     @property
     def revision(self) -> str:
@@ -20,17 +26,23 @@ class Checkout(model.Source, frozen=True, kw_only=True):
         return f"{self.version}+{self.local_version}" if self.local_version else self.version
 
 
-class RunFile(model.Table, frozen=True, kw_only=True):
-    """One CANN .run package for one architecture."""
+class RunFile(Table, frozen=True, kw_only=True):
+    """One CANN .run package for one architecture; versions.toml says `sha256`, versions.lock says `locked`."""
 
     part: str
     arch: Arch
     url: str
     file: str
     sha256: str
+    locked: str = ""
+
+    @property
+    def checksum(self) -> str:
+        """Its sha256 by whoever says one, empty where nobody does."""
+        return self.sha256 or self.locked
 
 
-class Finding(model.Table, frozen=True, kw_only=True):
+class Finding(Table, frozen=True, kw_only=True):
     """What a rule said of a variant; `state` is broken, accepted or unknown."""
 
     rule: str
@@ -40,7 +52,7 @@ class Finding(model.Table, frozen=True, kw_only=True):
     wanted: str = ""
 
 
-class Variant(model.Table, frozen=True, kw_only=True):
+class Variant(Table, frozen=True, kw_only=True):
     """stack x hardware x OS x Python: everything that a rendered Dockerfile, a lock or a check needs to know."""
 
     name: str
@@ -59,6 +71,7 @@ class Variant(model.Table, frozen=True, kw_only=True):
     cann: str
     base_cann: str
     base_image: str
+    """The base image's name and tag, as it is pinned."""
     os: str
     os_family: str
     python: str
@@ -87,6 +100,15 @@ class Variant(model.Table, frozen=True, kw_only=True):
     indexes: dict[str, model.Index]
     metadata: tuple[model.Metadata, ...]
     findings: tuple[Finding, ...]
+    base_digest: str = ""
+    """What the base image's name means by versions.lock; empty where that is not known."""
+
+    @property
+    def base_reference(self) -> str:
+        """The base image as it is taken: at its digest where that is known."""
+        if self.base_digest and "@" not in self.base_image:
+            return f"{self.base_image}@{self.base_digest}"
+        return self.base_image
 
     @property
     def overlay(self) -> bool:

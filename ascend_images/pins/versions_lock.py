@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from ascend_images.errors import BadInput
 from ascend_images.files import read_regular
-from ascend_images.pins.model import Table, Text
+from ascend_images.pins.table import Table, Text
 from ascend_images.pins.validate import faults
 from ascend_images.toml_text import NotTomlError, read_toml
 
@@ -29,6 +29,7 @@ Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 Platform = Annotated[str, Meta(pattern=r"^linux/(amd64|arm64)\Z")]
 
+_TABLES = ("git", "base", "run")
 _HEAD = """\
 # Made by: invoke lock
 # What the names in versions.toml mean: commits, digests, checksums, each with the day it was learned and how.
@@ -131,6 +132,17 @@ class VersionsLock(Table, frozen=True, kw_only=True):
     base: tuple[LockedBase, ...] = ()
     run: tuple[LockedRun, ...] = ()
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that it says."""
+        return (*self.git, *self.base, *self.run)
+
+    def beside(self, other: Self) -> Self:
+        """Return the lock without what `other` says too, whenever and however it was learned."""
+        known = [_meaning(one) for one in other.entries]
+        tables = {name: tuple(one for one in getattr(self, name) if _meaning(one) not in known) for name in _TABLES}
+        return msgspec.structs.replace(self, **tables)
+
     def ref(self, repository: str, ref: str) -> LockedRef | None:
         """Return what a ref of a repository means, None where that is not known."""
         return next((entry for entry in self.git if entry.key == (repository, ref)), None)
@@ -146,7 +158,7 @@ class VersionsLock(Table, frozen=True, kw_only=True):
     def having(self, *entries: Entry) -> Self:
         """Return this lock with these entries in the place of those that they replace."""
         tables: dict[str, dict[tuple[str, str], Entry]] = {
-            name: {entry.key: entry for entry in getattr(self, name)} for name in ("git", "base", "run")
+            name: {entry.key: entry for entry in getattr(self, name)} for name in _TABLES
         }
         for entry in entries:
             name = "git" if isinstance(entry, LockedRef) else "base" if isinstance(entry, LockedBase) else "run"
@@ -157,7 +169,7 @@ class VersionsLock(Table, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         ordered = self.having()
-        tables = [_table(name, entry) for name in ("git", "base", "run") for entry in getattr(ordered, name)]
+        tables = [_table(name, entry) for name in _TABLES for entry in getattr(ordered, name)]
         return "\n".join([_HEAD, *tables])
 
     @classmethod
@@ -172,7 +184,7 @@ class VersionsLock(Table, frozen=True, kw_only=True):
         if found:
             raise BadInput("\n".join(f"{path}: {fault}" for fault in found), do=do)
         lock = msgspec.convert(raw, cls)
-        for name in ("git", "base", "run"):
+        for name in _TABLES:
             keys = [entry.key for entry in getattr(lock, name)]
             for key in keys:
                 if keys.count(key) > 1:
@@ -188,7 +200,11 @@ class VersionsLock(Table, frozen=True, kw_only=True):
             return cls()
         except (OSError, UnicodeDecodeError) as error:
             why = (error.strerror or error) if isinstance(error, OSError) else "it is not UTF-8"
-            raise BadInput(f"{path}: cannot be read: {why}", do="make it again: invoke lock --all") from None
+            raise BadInput(f"{path}: cannot be read: {why}", do="make it again: invoke lock --all --fresh") from None
+
+
+def _meaning(entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, learned=date.min, how="by whatever way")
 
 
 def _table(name: str, entry: Entry) -> str:
@@ -237,7 +253,7 @@ class Change:
 def changes(before: VersionsLock, after: VersionsLock) -> tuple[Change, ...]:
     """Return what differs between two locks, in their order; "learned again" where only date and source differ."""
     found = []
-    for name in ("git", "base", "run"):
+    for name in _TABLES:
         old = {entry.key: entry for entry in getattr(before, name)}
         new = {entry.key: entry for entry in getattr(after, name)}
         for key in sorted({**old, **new}):

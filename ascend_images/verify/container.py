@@ -2,13 +2,15 @@
 
 import contextlib
 import io
-import json
 import os
+import platform as machine
+import secrets
 import tarfile
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import docker
 from docker.errors import APIError, ImageNotFound, NotFound
@@ -19,89 +21,127 @@ from requests.exceptions import ReadTimeout
 from ascend_images.errors import BadInput
 from ascend_images.host.connect import plainly
 from ascend_images.inside.facts.environment import shown
+from ascend_images.pins.variant import IMAGE_FOLDER
 from ascend_images.program import program_files
 
-#: Where check.py is put in a container; an image's own copy may be of another version.
-_FOLDER = "opt/ascend-images-verify"
-_FACTS = f"/{_FOLDER}/facts/facts.json"
 #: A label by which a container that outlived its verification is found: docker ps -a --filter label=…; its value is the
-#: process that verified.
+#: machine and the process that verified.
 LABEL = "io.ascend-images.verify"
-# Facts besides imports take seconds; an image may unpack slowly on its first start.
-_FACTS_SECONDS = 600.0
-_LOG_LINES = 40
+OWN_IMAGE = f"{IMAGE_FOLDER}/image.json"
+OWN_LOCK = f"{IMAGE_FOLDER}/lock.txt"
 
-_ENVIRONMENT_PROBE = r"command -v python3 || true; printf '\0'; env -0"
+_LOG_LINES = 40
+# Facts of an image of some hundred packages are a few MB.
+_LARGEST = 64 << 20
+_EXEC_SECONDS = 15.0
+_EXEC_BYTES = 1 << 20
+_CHUNK_END = b"\0\0"
+
+_ENVIRONMENT_PROBE = r"command -v python3 || true; printf '\0'; env -0; printf '\0'"
+
+
+class Own(NamedTuple):
+    """What an image says of itself: the texts of its image.json and lock.txt, empty where it has none."""
+
+    image: str
+    lock: str
+
+
+class Inner(NamedTuple):
+    """Where this run's files lie in the container: a folder of a name that no image can know."""
+
+    folder: str
+
+    def path(self, name: str) -> str:
+        """Return the path of a file that is put beside check.py."""
+        return f"/{self.folder}/{name}"
+
+    @property
+    def facts(self) -> str:
+        """Return where check.py writes its facts."""
+        return self.path("facts/facts.json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
     """What one container showed.
 
-    `reference` is the image as it was named, `digest` what the engine calls it, `platform` as Docker writes it.
-    `config` is the image's configuration. `document` is what check.py wrote, None where it did not get that far; then
-    `exit`, `killed` (by the kernel, for want of memory), `timed_out` and the end of `output` say how it ended.
+    `digest` is what the engine calls the image, `platform` as Docker writes it, `config` its configuration, `own` what
+    it says of itself.
+    `document` is the text that check.py wrote, empty where it did not come to a good end; then `exit`, `killed` (by the
+    kernel, for want of memory), `timed_out` and the end of `output` say how it ended. `exec_environment` is what
+    `docker exec` gives, with its `python3`; `environment` the entries of the container's Env in order, secrets hidden.
     """
 
-    reference: str
     digest: str
     platform: str
     config: Mapping[str, Any]
-    document: Mapping[str, Any] | None
+    own: Own
+    document: str
     exit: int | None
     killed: bool
     timed_out: bool
     output: str
-    exec_environment: Mapping[str, str] | None = None
-    exec_python: str = ""
-    environment: Sequence[str] = field(default_factory=tuple)
+    exec_environment: Mapping[str, str] | None
+    exec_python: str
+    environment: Sequence[str]
+
+
+class Files(NamedTuple):
+    """What goes into a container: words for check.py, and files beside it, given what the image says of itself."""
+
+    words: Callable[[Inner], Sequence[str]]
+    beside: Callable[[Own], Mapping[str, bytes]]
 
 
 def observe(
     client: docker.DockerClient,
     reference: str,
+    files: Files,
     *,
     platform: str = "",
     arguments: Mapping[str, Any] | None = None,
-    words: Sequence[str] = (),
-    files: Mapping[str, bytes] | None = None,
-    limit: float = _FACTS_SECONDS,
+    limit: float,
+    build: str = "",
 ) -> Observed:
     """Start one container of an image, let check.py gather its facts there, and remove it.
 
-    `arguments` are those of the SDK's `containers.create` that give it NPUs, `words` further words for check.py,
-    `files` what is put beside check.py (see `inner_path`), `limit` the time in seconds after which it is ended. The
-    image's own ENTRYPOINT stays, so that the facts are those of `docker run IMAGE`. Raises BadInput for an image that
-    cannot be had, MissingTool for an engine that does not answer.
+    `arguments` are those of the SDK's `containers.create` that give it NPUs; `limit` is the time in seconds after which
+    it is ended, `build` what to type where the engine has no such image. The image's own ENTRYPOINT stays: the facts
+    are those of `docker run IMAGE`. Raises BadInput for an image that cannot be had or made a container of, MissingTool
+    for an engine that does not answer.
     """
     with plainly():
-        image = _image(client, reference, platform)
-        attributes = image.attrs
-        found = f"{attributes['Os']}/{attributes['Architecture']}"
-        command = ["python3", "-B", f"/{_FOLDER}/check.py", "--facts", _FACTS, *words]
-        archive = _archive({**program_files(), **(files or {})})
+        _remove_left(client)
+        image = _image(client, reference, platform, build)
+        found = f"{image.attrs['Os']}/{image.attrs['Architecture']}"
+        inner = Inner(f"ascend-images-verify-{secrets.token_hex(8)}")
+        command = ["python3", "-B", inner.path("check.py"), "--facts", inner.facts, *files.words(inner)]
         made = {**(arguments or {}), "platform": found}
-        with _container(client, image.id or reference, command, archive, made) as container:
+        with _container(client, image.id or reference, command, made) as container:
+            own = Own(_text_of(container, OWN_IMAGE), _text_of(container, OWN_LOCK))
+            _put(container, _archive(inner, {**program_files(), **files.beside(own)}))
             ended = _run(container, limit)
             state = container.attrs["State"]
-            config = container.attrs["Config"]
+            code = state.get("ExitCode") if state.get("Status") == "exited" else None
+            good = code == 0 and not ended.timed_out and not ended.failure
             return Observed(
-                reference=reference,
                 digest=image.id or "",
                 platform=found,
-                config=attributes.get("Config") or {},
-                document=_document(container),
-                exit=state.get("ExitCode") if state.get("Status") == "exited" else None,
+                config=image.attrs.get("Config") or {},
+                own=own,
+                document=_text_of(container, inner.facts) if good else "",
+                exit=code,
                 killed=bool(state.get("OOMKilled")),
                 timed_out=ended.timed_out,
                 output=ended.failure or _log(container),
                 exec_environment=ended.environment,
                 exec_python=ended.python,
-                environment=tuple(config.get("Env") or ()),
+                environment=[_shown_entry(entry) for entry in container.attrs["Config"].get("Env") or ()],
             )
 
 
-def _image(client: docker.DockerClient, reference: str, platform: str) -> Any:
+def _image(client: docker.DockerClient, reference: str, platform: str, build: str) -> Any:
     """Return an image of the engine's, fetched where it has none; raises BadInput."""
     try:
         image = client.images.get(reference)
@@ -116,46 +156,66 @@ def _image(client: docker.DockerClient, reference: str, platform: str) -> Any:
             f"{reference}{f' for {platform}' if platform else ''}: neither on the engine nor to be fetched: "
             f"{error.explanation or error}",
             wanted="an image of this engine, or one that a registry has",
-            do="docker image ls, or build it: invoke build --variant NAME",
+            do=build or "docker image ls",
         ) from None
+
+
+def _whose() -> str:
+    return f"{machine.node()}:{os.getpid()}"
+
+
+def _remove_left(client: docker.DockerClient) -> None:
+    """Remove the containers of verifications on this machine that were killed before they could do it themselves."""
+    for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
+        node, _, process = container.labels.get(LABEL, "").rpartition(":")
+        if node == machine.node() and process.isdecimal() and not os.path.exists(f"/proc/{process}"):  # noqa: PTH110
+            _remove(container)
 
 
 @contextlib.contextmanager
 def _container(
-    client: docker.DockerClient, image: str, command: Sequence[str], archive: bytes, arguments: Mapping[str, Any]
+    client: docker.DockerClient, image: str, command: Sequence[str], arguments: Mapping[str, Any]
 ) -> Iterator[Container]:
-    """Create a container with check.py in it; it is removed in the end, running or not."""
-    labels = {**arguments.get("labels", {}), LABEL: str(os.getpid())}
+    """Create a container; it is removed in the end, running or not."""
+    labels = {**arguments.get("labels", {}), LABEL: _whose()}
     try:
         container = client.containers.create(image, list(command), **{**arguments, "labels": labels})
     except APIError as error:
         raise BadInput(
             f"the engine cannot make a container of this image: {error.explanation or error}",
-            wanted="an image of this engine and devices of its host",
-            do="docker create with the same words says more: invoke run --print",
+            wanted="an image of this engine, and devices and folders of its host",
+            do="docker info",
         ) from None
     try:
-        container.put_archive("/", archive)
         yield container
     finally:
-        with contextlib.suppress(NotFound):
-            container.remove(force=True, v=True)
+        _remove(container)
 
 
-def inner_path(name: str) -> str:
-    """Return where a file that is put beside check.py lies in the container."""
-    return f"/{_FOLDER}/{name}"
+def _remove(container: Container) -> None:
+    with contextlib.suppress(NotFound, APIError):
+        container.remove(force=True, v=True)
 
 
-def _archive(files: Mapping[str, bytes]) -> bytes:
+def _put(container: Container, archive: bytes) -> None:
+    try:
+        container.put_archive("/", archive)
+    except APIError as error:
+        raise BadInput(
+            f"check.py cannot be put into a container of this image: {error.explanation or error}",
+            wanted="an image whose root directory can be written to",
+        ) from None
+
+
+def _archive(inner: Inner, files: Mapping[str, bytes]) -> bytes:
     """Return check.py and what goes beside it as a tar file, with a folder in which any user may write facts."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        folder = tarfile.TarInfo(f"{_FOLDER}/facts")
+        folder = tarfile.TarInfo(f"{inner.folder}/facts")
         folder.type, folder.mode = tarfile.DIRTYPE, 0o777
         tar.addfile(folder)
         for name, content in files.items():
-            entry = tarfile.TarInfo(f"{_FOLDER}/{name}")
+            entry = tarfile.TarInfo(f"{inner.folder}/{name}")
             entry.size, entry.mode = len(content), 0o644
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
@@ -176,11 +236,11 @@ def _run(container: Container, limit: float) -> _Ended:
     except APIError as error:
         container.reload()
         return _Ended(failure=str(error.explanation or error))
-    started = time.monotonic()
-    python, environment = _exec_environment(container)
+    end = time.monotonic() + limit
+    python, environment = _exec_environment(container, min(_EXEC_SECONDS, limit))
     timed_out = False
     try:
-        container.wait(timeout=max(1.0, limit - (time.monotonic() - started)))
+        container.wait(timeout=max(1.0, end - time.monotonic()))
     except (ReadTimeout, RequestConnectionError):
         timed_out = True
         with contextlib.suppress(APIError):
@@ -189,31 +249,50 @@ def _run(container: Container, limit: float) -> _Ended:
     return _Ended(timed_out, "", python, environment)
 
 
-def _exec_environment(container: Container) -> tuple[str, Mapping[str, str] | None]:
-    """Return `python3` and the environment that `docker exec` gives; None where the container had ended before."""
-    try:
-        code, output = container.exec_run(["sh", "-c", _ENVIRONMENT_PROBE], demux=True)
-    except APIError:
-        return "", None
-    python, mark, variables = ((output or (b"",))[0] or b"").decode(errors="replace").partition("\0")
-    if code != 0 or not mark:
+def _exec_environment(container: Container, limit: float) -> tuple[str, Mapping[str, str] | None]:
+    """Return `python3` and the environment that `docker exec` gives; None where it did not say in time.
+
+    The container may have ended before. What it runs is the image's: it may hang, or never stop writing.
+    """
+    said = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(APIError, OSError, ValueError, RequestConnectionError):
+            for chunk in container.exec_run(["sh", "-c", _ENVIRONMENT_PROBE], stream=True, stderr=False).output:
+                said.extend(chunk)
+                if len(said) > _EXEC_BYTES:
+                    return
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(limit)
+    python, mark, variables = bytes(said).decode(errors="replace").partition("\0")
+    if not mark or not said.endswith(_CHUNK_END):
         return "", None
     return python.strip(), shown(dict(line.split("=", 1) for line in variables.split("\0") if "=" in line))
 
 
-def _document(container: Container) -> Mapping[str, Any] | None:
-    """Return what check.py wrote; None where there is nothing, or nothing whole."""
+def _shown_entry(entry: str) -> str:
+    """Return an entry of Env fit for a report: what may be a secret is hidden."""
+    name, equals, value = entry.partition("=")
+    return f"{name}={shown({name: value}).get(name, '(hidden)')}" if equals else entry
+
+
+def _text_of(container: Container, path: str) -> str:
+    """Return the text of a file in a container, running or not; empty where it is no file, or larger than any of ours.
+
+    What lies under a name of ours in somebody else's image may be anything: links are not followed.
+    """
     try:
-        stream, _ = container.get_archive(_FACTS)
-    except (NotFound, APIError):
-        return None
-    try:
+        stream, status = container.get_archive(path)
+        # Go's os.FileMode, in which the engine writes it, has what a file is in its high bits: none for a plain file.
+        if int(status.get("mode", 0)) >> 12 or int(status.get("size", 0)) > _LARGEST:
+            return ""
         with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
             file = tar.extractfile(tar.getmembers()[0])
-            document = json.loads(file.read()) if file is not None else None
-    except (tarfile.TarError, ValueError, IndexError):
-        return None
-    return document if isinstance(document, dict) else None
+            return file.read().decode(errors="replace") if file is not None else ""
+    except (NotFound, APIError, tarfile.TarError, IndexError, KeyError, ValueError):
+        return ""
 
 
 def _log(container: Container) -> str:

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from ascend_images.inside.words import visible
 from ascend_images.verify.report import Report, Result
-from ascend_images.verify.terminal import host_line, one_line, visible
+from ascend_images.verify.terminal import host_line, one_line, reason
 
 # CI systems show these in tables; the whole text stands in the case.
 _SHORT_NAME, _SHORT_MESSAGE = 160, 300
@@ -32,7 +33,7 @@ def document(reports: Sequence[Report]) -> bytes:
 
 
 def _suite(report: Report) -> ElementTree.Element:
-    counts, name = report.counts, one_line(f"{report.name} {report.platform}")
+    counts, name = report.answers, one_line(f"{report.name} {report.platform}")
     suite = ElementTree.Element(
         "testsuite",
         name=name,
@@ -63,7 +64,7 @@ def _suite(report: Report) -> ElementTree.Element:
 
 def _case(result: Result, group: str, name: str) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=group, name=name, time="0")
-    found = one_line(result.found, _SHORT_MESSAGE)
+    found = one_line(reason(result), _SHORT_MESSAGE)
     if result.answer == "fail":
         failure = ElementTree.SubElement(case, "failure", type=one_line(result.check), message=found or "failed")
         failure.text = _whole(result)

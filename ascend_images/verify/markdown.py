@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ascend_images.errors import BadInput
+from ascend_images.inside.words import visible
 from ascend_images.verify.report import Report, Result
-from ascend_images.verify.terminal import about, alike, host_line, one_line, passing, short_digest, visible, worst
+from ascend_images.verify.terminal import (
+    about,
+    alike,
+    counted,
+    host_line,
+    one_line,
+    overall,
+    passing,
+    several,
+    short_digest,
+)
 
-#: Answers as marks that need no colour; an image of which nothing was asked has none of them.
-_MARKS: Mapping[str, str] = {"fail": "❌ fail", "unknown": "❔ unknown", "not run": "⬜ not run", "pass": "✅ pass"}
 _NOTHING = "❔ nothing asked"
 
 #: What GitHub takes of one step, in bytes (docs.github.com, Workflow commands: "a maximum size of 1 MiB").
@@ -23,7 +32,10 @@ _LONG_LINES, _LONG_TEXT = 12, 1500
 
 
 def summary(reports: Sequence[Report]) -> str:
-    """Return reports as Markdown: a table row per image, failures whole, everything else folded away."""
+    """Return reports as Markdown: a table row per image, failures whole, everything else folded away.
+
+    What is counted are checks, by what each says as a whole.
+    """
     lines = ["## Verification", ""]
     if not reports:
         return "\n".join([*lines, "No image was verified.", ""])
@@ -91,9 +103,22 @@ def _block(text: str) -> str:
     return f"<details><summary>{last} ({lines} lines)</summary>{whole}</details>"
 
 
+def _mark(report: Report) -> str:
+    """Return how an image did, as a mark that needs no colour and a word; what was not run is no pass."""
+    counts = report.counts
+    passed = f"no failure, {counts['not run']} not run" if counts["not run"] else "pass"
+    marks = {
+        "fail": "❌ fail",
+        "unknown": f"❔ no failure, {counts['unknown']} unknown",
+        "not run": "⬜ not run",
+        "pass": f"✅ {passed}",
+    }
+    return marks.get(overall(report.results), _NOTHING)
+
+
 def _row(report: Report) -> str:
     cells = [
-        _MARKS.get(worst(report.results), _NOTHING),
+        _mark(report),
         _text(report.name),
         _text(report.platform),
         _text(short_digest(report.digest)) or "not known",
@@ -125,12 +150,9 @@ def _finding(result: Result) -> str:
 
 def _rest(report: Report) -> list[str]:
     """Return what is not known, by reason, and what passed, folded away."""
-    counts = ", ".join(f"{report.counts[answer]} {answer}" for answer in ("unknown", "not run", "pass"))
-    lines = [
-        "<details>",
-        f"<summary>{html.escape(one_line(f'{report.name} ({report.platform})'))}: {counts}</summary>",
-        "",
-    ]
+    title = html.escape(one_line(f"{report.name} ({report.platform})"))
+    counts = f"{several(len(report.verdicts), 'check')}: {counted(report.counts)}"
+    lines = ["<details>", f"<summary>{title}: {counts}</summary>", ""]
     for group in alike([*report.of("unknown"), *report.of("not run")]):
         then = f" ({_text(group.next)})" if group.next else ""
         lines.append(f"- **{group.answer}** {_text(group.names)}: {_text(group.found)}{then}")

@@ -44,8 +44,7 @@ def ask(facts: Facts, image: Mapping[str, Any], lock: Lock | None, pep: Pep440 |
     for one in FIRST:
         answers[one.id] = one.ask(Given(facts, image, lock, pep, answers)) or [passed()]
     if "distributions" not in facts:
-        cause = next((said.found for list_of in answers.values() for said in list_of if said.found), "no facts")
-        return answers | {one.id: [not_run("", f"because of container: {cause}")] for one in [*CHECKS, *LAST]}
+        return answers | {one.id: [not_run("", "because of container")] for one in [*CHECKS, *LAST]}
     answers |= ask_all(facts, image, lock, pep)
     for one in LAST:
         answers[one.id] = one.ask(Given(facts, image, lock, pep, answers)) or [passed()]
@@ -63,6 +62,8 @@ def check_container(given: Given) -> list[Said]:
     seen = given.facts["container"]
     if seen["answered"]:
         return [passed(seen["reference"])]
+    if seen["failure"]:
+        return [failed(seen["reference"], seen["failure"]["found"], seen["failure"]["wanted"], seen["failure"]["next"])]
     lines = [line.strip() for line in seen["output"].splitlines() if line.strip()]
     end = f": {lines[-1]}" if lines else ""
     if seen["timed_out"]:
@@ -96,6 +97,63 @@ def check_devices_given(given: Given) -> list[Said]:
     return [passed(", ".join(f"NPU {number}" for number in asked))]
 
 
+#: What image.json says that does not change what is in the image.
+_NO_CONTENT = ("schema", "aliases", "experimental", "release", "tag", "repository", "platforms", "runtime", "accept")
+
+
+@_check(
+    FIRST,
+    "own-pins",
+    "Was the image built from the pins that it is compared with?",
+    "Build it again from today's versions.toml, or verify it with the checkout of versions.toml it was built from.",
+)
+def check_own_pins(given: Given) -> list[Said]:
+    """An image of last week's pins under this week's tag is another image.
+
+    What the other checks ask is then whether it is what it says of itself.
+    """
+    own = given.facts["own"]
+    if not given.facts["container"]["answered"]:
+        return [not_run("", "because of container")]
+    if own["wanted_image"] is None:
+        return [not_run("", "it is compared with what it says of itself: name pins with --variant")]
+    if not own["image"]:
+        return [unknown("image.json", "the image has none, so it does not say what it was built from")]
+    answers = []
+    pins = own["wanted_image"]
+    then = f"invoke build --variant {pins.get('variant', 'NAME')}"
+    differing = sorted(
+        key for key in {*own["image"], *pins} if key not in _NO_CONTENT and own["image"].get(key) != pins.get(key)
+    )
+    if differing:
+        shown = [f"{key} ({_difference(own['image'].get(key), pins.get(key))})" for key in differing]
+        answers.append(failed("image.json", f"built from other pins: {few(shown)}", "the pins of versions.toml", then))
+    found, wanted = own["lock"], own["wanted_lock"]
+    if found is None and wanted is not None:
+        answers.append(unknown("lock.txt", "the image has none, so it does not say which packages were locked"))
+    # Other pins have another lock.
+    if not differing and found is not None and wanted is not None and found != wanted:
+        names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+        text = f"built from another lock: {few(names)}"
+        answers.append(failed("lock.txt", text, "the lock beside versions.toml", then))
+    return answers
+
+
+def _difference(own: Any, wanted: Any) -> str:
+    """Return the first difference of two values of image.json, in few words."""
+    if isinstance(own, dict) and isinstance(wanted, dict):
+        for key in sorted({*own, *wanted}):
+            if own.get(key) != wanted.get(key):
+                return f"{key}: {_difference(own.get(key), wanted.get(key))}"
+    if isinstance(own, list) and isinstance(wanted, list):
+        for one, other in zip(own, wanted, strict=False):
+            if one != other:
+                name = one.get("name", "") if isinstance(one, dict) else ""
+                return f"{name + ': ' if name else ''}{_difference(one, other)}"
+        return f"{len(own)} entries, wanted {len(wanted)}"
+    return f"{own!r}, wanted {wanted!r}"
+
+
 #: Words of a tag, each with the name of what it says.
 _TAG_WORDS = {
     "cann": re.compile(r"(?:^|-)cann(?P<said>[0-9][0-9a-z.]*(?:-(?:alpha|beta)[.0-9]*)?)(?=-|$)"),
@@ -108,11 +166,15 @@ _TAG_WORDS = {
 _ARCHES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
+def tag_of(reference: str) -> str:
+    """Return the tag of an image reference, empty where it has none."""
+    name = reference.partition("@")[0]
+    return name.rpartition(":")[2] if ":" in name.rpartition("/")[2] else ""
+
+
 def tag_words(reference: str) -> dict[str, str]:
     """Return what the tag of an image reference says of it: cann, torch_npu, chip, os, python, arch."""
-    name = reference.partition("@")[0]
-    tag = name.rpartition(":")[2] if ":" in name.rpartition("/")[2] else ""
-    found = {word: pattern.search(tag.lower()) for word, pattern in _TAG_WORDS.items()}
+    found = {word: pattern.search(tag_of(reference).lower()) for word, pattern in _TAG_WORDS.items()}
     return {word: match["said"] for word, match in found.items() if match}
 
 
@@ -150,11 +212,16 @@ def _agrees(word: str, said: str, seen: str) -> bool:
     "Tag the image for what is in it, or build it again from the pins that the tag names.",
 )
 def check_tag(given: Given) -> list[Said]:
-    """Tags lie: an openEuler build was published under Ubuntu's tag (vllm-ascend#586)."""
+    """Tags lie: an openEuler build was published under Ubuntu's tag (vllm-ascend#586).
+
+    The tag that an image's own pins give it is right where it is what those pins say, which the other checks ask.
+    """
     reference = given.facts["container"]["reference"]
     said, seen = tag_words(reference), _seen_of_tag(given)
     if not said:
         return [not_run(reference, "its tag names no version, chip, operating system or architecture")]
+    if _is_tag_of_pins(tag_of(reference), given.image):
+        said = {word: value for word, value in said.items() if word == "arch"}
     # What the pins say otherwise has its finding already.
     known = given.failures("operating-system", "cann-release", "operator-package", "torch-family", "python")
     answers = []
@@ -167,57 +234,13 @@ def check_tag(given: Given) -> list[Said]:
             else:
                 then = "docker tag it anew, or look at what it was built from"
                 answers.append(failed(word, f"{word} {seen[word]}, tagged {value}", f"{word} {value}", then))
-    return answers or [passed(reference, ", ".join(f"{word} {value}" for word, value in said.items()))]
+    return answers or [passed(reference, tag_of(reference))]
 
 
-#: What image.json says that does not change what is in the image.
-_NO_CONTENT = ("schema", "aliases", "experimental", "release", "tag", "repository", "platforms", "runtime", "accept")
-
-
-@_check(
-    LAST,
-    "own-pins",
-    "Was the image built from the pins that it is compared with?",
-    "Build it again from today's versions.toml, or verify it with the checkout of versions.toml it was built from.",
-)
-def check_own_pins(given: Given) -> list[Said]:
-    """An image of last week's pins under this week's tag is another image."""
-    own, lock = given.facts["own"]["image"], given.facts["own"]["lock"]
-    if not given.facts["own"]["compared"]:
-        return [not_run("", "it is compared with what it says of itself: name pins with --variant")]
-    if not own:
-        return [unknown("image.json", "the image has none, so it does not say what it was built from")]
-    pins = {**given.image}
-    differing = sorted(key for key in {*own, *pins} if key not in _NO_CONTENT and own.get(key) != pins.get(key))
-    answers = []
-    if differing:
-        shown = [f"{key} ({_difference(own.get(key), pins.get(key))})" for key in differing]
-        then = f"invoke build --variant {given.image.get('variant', '…')}"
-        answers.append(failed("image.json", f"built from other pins: {few(shown)}", "the pins of versions.toml", then))
-    if given.lock is not None and lock is not None and lock != given.lock.packages:
-        names = sorted(
-            name for name in {*lock, *given.lock.packages} if lock.get(name) != given.lock.packages.get(name)
-        )
-        then = f"invoke build --variant {given.image.get('variant', '…')}"
-        answers.append(
-            failed("lock.txt", f"built from another lock: {few(names)}", "the lock beside versions.toml", then)
-        )
-    return answers
-
-
-def _difference(own: Any, wanted: Any) -> str:
-    """Return the first difference of two values of image.json, in few words."""
-    if isinstance(own, dict) and isinstance(wanted, dict):
-        for key in sorted({*own, *wanted}):
-            if own.get(key) != wanted.get(key):
-                return f"{key}: {_difference(own.get(key), wanted.get(key))}"
-    if isinstance(own, list) and isinstance(wanted, list):
-        for one, other in zip(own, wanted, strict=False):
-            if one != other:
-                name = one.get("name", "") if isinstance(one, dict) else ""
-                return f"{name + ': ' if name else ''}{_difference(one, other)}"
-        return f"{len(own)} entries, wanted {len(wanted)}"
-    return f"{own!r}, wanted {wanted!r}"
+def _is_tag_of_pins(tag: str, image: Mapping[str, Any]) -> bool:
+    """Tell whether a tag is the one of an image's pins, with what builds put behind it."""
+    own = str(image.get("tag") or "")
+    return bool(own) and re.fullmatch(rf"{re.escape(own)}(?:-sandbox|-changed)*(?:-x86_64|-aarch64)?", tag) is not None
 
 
 @_check(

@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 import markupsafe
 
+from ascend_images.inside.words import visible
 from ascend_images.verify.report import ANSWERS, Report, Result
 from ascend_images.verify.terminal import (
     Alike,
@@ -19,9 +20,10 @@ from ascend_images.verify.terminal import (
     counted,
     host_line,
     one_line,
+    overall,
+    reason,
+    several,
     short_digest,
-    visible,
-    worst,
 )
 
 _TEMPLATE = "page.html.j2"
@@ -40,8 +42,8 @@ class Cell:
 
     @property
     def answer(self) -> str:
-        """The worst of its answers."""
-        return worst(self.results)
+        """What the check says as a whole."""
+        return overall(self.results)
 
 
 @dataclass(frozen=True)
@@ -91,24 +93,20 @@ def page(reports: Sequence[Report]) -> str:
 
 def _title(reports: Sequence[Report]) -> str:
     failed = sum(report.failed for report in reports)
-    images = _several(len(reports), "image")
+    images = several(len(reports), "image")
     if not reports:
         return "No image was verified"
     return f"{failed} of {images} failed" if failed else f"{images} verified, no failure"
 
 
-def _several(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}"
-
-
 def _columns(reports: Sequence[Report]) -> list[str]:
-    """Return the checks by their worst answer, those alike in the order in which they were asked."""
-    answers: dict[str, list[Result]] = {}
+    """Return the checks by the worst that they say of an image, those alike in the order in which they were asked."""
+    verdicts: dict[str, list[str]] = {}
     # An image that was asked less, or by an older check.py, says less of the order.
-    for report in sorted(reports, key=lambda report: -len({result.check for result in report.results})):
-        for result in report.results:
-            answers.setdefault(result.check, []).append(result)
-    return sorted(answers, key=lambda check: ANSWERS.index(worst(answers[check])))
+    for report in sorted(reports, key=lambda report: -len(report.verdicts)):
+        for check, said in report.verdicts.items():
+            verdicts.setdefault(check, []).append(said)
+    return sorted(verdicts, key=lambda check: min(map(ANSWERS.index, verdicts[check])))
 
 
 def _rows(reports: Sequence[Report]) -> list[Row]:
@@ -148,7 +146,7 @@ def _reasons(rows: Sequence[Row]) -> list[Reason]:
             images = [
                 row.title
                 for row in rows
-                if any((result.found, result.next) == (group.found, group.next) for result in row.report.of(answer))
+                if any((reason(result), result.next) == (group.found, group.next) for result in row.report.of(answer))
             ]
             reasons.append(Reason(group, tuple(images)))
     return reasons
@@ -181,7 +179,7 @@ def _template() -> jinja2.Template:
         counted=counted,
         host=host_line,
         line=one_line,
-        several=_several,
+        several=several,
         short=short_digest,
         source_hash=_source_hash,
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import msgspec
 
 from ascend_images.errors import BadInput
 from ascend_images.files import write_atomic
+from ascend_images.inside.answers import Answer, whole
 
 #: Answers in the order in which people want to see them.
 ANSWERS = ("fail", "unknown", "not run", "pass")
@@ -23,6 +25,11 @@ class Result(msgspec.Struct, frozen=True):
     found: str = ""
     wanted: str = ""
     next: str = ""
+
+
+def verdict(results: Iterable[Result]) -> Answer:
+    """Return what a check says as a whole: its worst answer, and `not run` only where nothing else is said."""
+    return whole(Answer(result.answer) for result in results)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,10 +58,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return tuple(result for result in self.results if result.answer == answer)
 
     @property
+    def verdicts(self) -> dict[str, str]:
+        """What each check says as a whole, in the order in which they were asked."""
+        results: dict[str, list[Result]] = {}
+        for result in self.results:
+            results.setdefault(result.check, []).append(result)
+        return {check: verdict(of_check).value for check, of_check in results.items()}
+
+    @property
     def counts(self) -> dict[str, int]:
-        """How many results have each answer, worst first."""
-        counted = Counter(result.answer for result in self.results)
-        return {answer: counted.get(answer, 0) for answer in ANSWERS}  # type: ignore[call-overload]
+        """How many checks say each as a whole, in the order of ANSWERS; one check may give several answers."""
+        counted = Counter(self.verdicts.values())
+        return {answer: counted[answer] for answer in ANSWERS}
+
+    @property
+    def answers(self) -> dict[str, int]:
+        """How many results have each answer, in the order of ANSWERS."""
+        return {answer: len(self.of(answer)) for answer in ANSWERS}
 
     @property
     def failed(self) -> bool:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ascend_images.verify.report import ANSWERS, Report, Result
+from ascend_images.inside.words import visible
+from ascend_images.verify.report import Report, Result, verdict
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,20 +15,12 @@ if TYPE_CHECKING:
 _STYLES: Mapping[str, str] = {"fail": "bold red", "unknown": "yellow", "not run": "dim", "pass": "green"}
 #: Columns of a terminal below which words no longer fit beside the answers.
 _NARROWEST = 24
-#: Characters of a digest that people compare, and of one of the host's words in a line of them.
-_SHORT_DIGEST, _SHORT_WORD = 12, 60
+#: Characters of a digest that people compare, of one of the host's words in a line of them, and of a cause behind the
+#: name of the check that tells all of it.
+_SHORT_DIGEST, _SHORT_WORD, _SHORT_CAUSE = 12, 60, 60
 
-_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
-# What a terminal obeys, what reverses the direction of writing, and what neither XML nor UTF-8 can hold.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
-)
-
-
-def visible(text: str) -> str:
-    r"""Return text from an image as it may be shown: line ends as \n, colours left out, control characters as \xNN."""
-    plain = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSEEN.sub(lambda sign: f"\\x{ord(sign[0]):02x}" if ord(sign[0]) < 256 else f"\\u{ord(sign[0]):04x}", plain)
+# How a check names the finding on which it hangs.
+_BECAUSE = re.compile(r"(?P<check>because of [\w-]+): (?P<cause>.*)", re.DOTALL)
 
 
 def one_line(text: str, width: int = 0) -> str:
@@ -46,40 +39,53 @@ def short_digest(digest: str) -> str:
     return digest.rpartition(":")[2][:_SHORT_DIGEST]
 
 
-def worst(results: Iterable[Result]) -> str:
-    """Return the worst answer of some results, empty where there is none: nothing asked is not a pass."""
-    return min((result.answer for result in results), key=ANSWERS.index, default="")
+def overall(results: Sequence[Result]) -> str:
+    """Return what some results say as a whole, empty where there is none: nothing asked is not even `not run`."""
+    return verdict(results).value if results else ""
 
 
 def passing(report: Report) -> list[str]:
-    """Return the checks of which every answer is `pass`, in the order in which they were asked."""
-    bad = {result.check for result in report.results if result.answer != "pass"}
-    return [name for name in dict.fromkeys(result.check for result in report.results) if name not in bad]
+    """Return the checks that pass as a whole, in the order in which they were asked."""
+    return [check for check, said in report.verdicts.items() if said == "pass"]
+
+
+def several(number: int, name: str) -> str:
+    """Return a number with its word: 1 image, 2 images."""
+    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Return how many results have each answer, in words."""
+    """Return how many there are of each answer, in words."""
     return ", ".join(f"{number} {answer}" for answer, number in counts.items())
 
 
+def reason(result: Result) -> str:
+    """Return why a check gave no answer, short where another check of the same report tells the cause in full."""
+    found = _BECAUSE.fullmatch(result.found) if result.answer == "not run" else None
+    if found is None or (len(found["cause"]) <= _SHORT_CAUSE and "\n" not in found["cause"]):
+        return result.found
+    return found["check"]
+
+
 def host_line(host: Mapping[str, Any]) -> str:
-    """Return what is known of a host as one line: `key value`, lists counted, what is empty left out."""
+    """Return what is known of a host as one line: `key value`, lists counted; what is empty or nested is left out."""
     return ", ".join(f"{one_line(str(key))} {word}" for key, value in host.items() if (word := _word(value)))
 
 
 def _word(value: Any) -> str:
-    if value is None or value == "":
+    if value is None or isinstance(value, Mapping):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        inner = host_line(value)
-        return one_line(f"({inner})", _SHORT_WORD) if inner else ""
     if isinstance(value, Sequence) and not isinstance(value, str):
-        words = Counter(filter(None, map(_word, value)))
+        words = Counter(word for one in value if not _is_nested(one) and (word := _word(one)))
         many = [word if number == 1 else f"{number} × {word}" for word, number in words.items()]  # noqa: RUF001
         return one_line(" ".join(many), _SHORT_WORD)
     return one_line(str(value), _SHORT_WORD)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, Sequence)) and not isinstance(value, str)
 
 
 class Alike(NamedTuple):
@@ -102,7 +108,7 @@ def alike(results: Iterable[Result]) -> list[Alike]:
     """Group results by answer, reason and next step, in the order in which they first occur."""
     groups: dict[tuple[str, str, str], Alike] = {}
     for result in results:
-        key = (result.answer, result.found, result.next)
+        key = (result.answer, reason(result), result.next)
         subjects = groups.setdefault(key, Alike(*key, {})).subjects.setdefault(result.check, [])
         if result.subject and result.subject not in subjects:
             subjects.append(result.subject)
@@ -112,7 +118,8 @@ def alike(results: Iterable[Result]) -> list[Alike]:
 def table(report: Report, *, width: int, color: bool) -> str:
     """Return a report for people: failures first and whole, then what is not known by reason, then passes as names.
 
-    `width` is the terminal's, in columns. Without `color` there is no escape sequence in it.
+    What the last line counts are checks, by what each says as a whole. `width` is the terminal's, in columns. Without
+    `color` there is no escape sequence in it.
     """
     from rich.console import Console
     from rich.text import Text
@@ -136,11 +143,8 @@ def table(report: Report, *, width: int, color: bool) -> str:
             console.print(_finding(result))
         console.print(_rest(report))
         console.print()
-        console.print(
-            Text(
-                f"{one_line(report.name)}: {counted(report.counts)}", style=_STYLES[worst(report.results) or "unknown"]
-            )
-        )
+        total = f"{one_line(report.name)}: {several(len(report.verdicts), 'check')}: {counted(report.counts)}"
+        console.print(Text(total, style=_STYLES[overall(report.results) or "unknown"]))
     return "".join(f"{line.rstrip()}\n" for line in caught.get().splitlines())
 
 

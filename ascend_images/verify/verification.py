@@ -9,12 +9,16 @@ from typing import Any
 
 import docker
 
-from ascend_images.inside.answers import Answer
+from ascend_images.errors import AscendImagesError, BadInput
+from ascend_images.inside.answers import Said
 from ascend_images.inside.lock import Lock, parse_lock
 from ascend_images.inside.pep440 import pep440
-from ascend_images.verify.container import Observed, inner_path, observe
+from ascend_images.verify.container import Files, Inner, Observed, Own, observe
 from ascend_images.verify.outside import ask
 from ascend_images.verify.report import Report, Result
+
+#: Where the pins lie beside check.py.
+_PINS, _LOCK = "pins/image.json", "pins/lock.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,8 @@ class Job:
     `name` is the variant's, or the reference where there is none; `siblings` are the images of the same stack for other
     chips, by chip as CANN's tags write it; without an `expectation` the image is compared with
     what it says of itself. `asked` are the davinci numbers of the NPUs that it is given and `arguments` what gives them
-    to a container (see `ascend_images.host`); `host` goes into the report and to the checks of the host, and `judge`
+    to a container (see `ascend_images.host`); `refused` says why it is given none that were
+    asked for, `build` what to type for an image that nobody has. `host` goes into the report, and `judge`
     tells them whether its driver goes with a CANN release. `import_limit` is the time in seconds that one import may
     take, `limit` that of everything.
     """
@@ -45,8 +50,10 @@ class Job:
     asked: tuple[int, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
     siblings: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] | None = None
     require_npu: bool = False
     model: str = ""
+    build: str = ""
     host: Mapping[str, Any] = field(default_factory=dict)
     judge: Callable[[str], Mapping[str, str]] | None = None
     import_limit: float = 300.0
@@ -54,24 +61,15 @@ class Job:
 
 
 def verify(client: docker.DockerClient, job: Job) -> Report:
-    """Verify one image; raises BadInput or MissingTool where there is no container to look at."""
+    """Verify one image; raises MissingTool where the engine does not answer."""
     began = time.monotonic()
-    seen = observe(
-        client,
-        job.reference,
-        platform=job.platform,
-        arguments=job.arguments,
-        words=_words(job),
-        files=_files(job),
-        limit=job.limit,
-    )
-    facts, image, lock = _given(job, seen)
-    answers = ask(facts, image, lock, pep440())
+    seen, failure = _look(client, job)
+    facts, answers = _asked(job, seen, failure)
     return Report(
         name=job.name,
         image=job.reference,
-        digest=seen.digest,
-        platform=seen.platform,
+        digest=seen.digest if seen else "",
+        platform=seen.platform if seen else job.platform,
         pins=job.expectation.pins if job.expectation else "",
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(time.monotonic() - began, 2),
@@ -85,20 +83,48 @@ def verify(client: docker.DockerClient, job: Job) -> Report:
     )
 
 
-def verdict(results: tuple[Result, ...]) -> Answer:
-    """Return what a check says as a whole: its worst answer, and `not run` only where nothing else is said."""
-    said = {result.answer for result in results}
-    for answer in (Answer.FAIL, Answer.UNKNOWN, Answer.PASS):
-        if answer.value in said:
-            return answer
-    return Answer.NOT_RUN
+def _asked(
+    job: Job, seen: Observed | None, failure: AscendImagesError | None
+) -> tuple[dict[str, Any], dict[str, list[Said]]]:
+    """Return the facts and what every check says of them.
+
+    The program that wrote the facts ran in the image, whose Python may have made anything of them.
+    """
+    try:
+        facts, image, lock = _given(job, seen, failure, document_of(seen.document if seen else ""))
+        return facts, ask(facts, image, lock, pep440())
+    except Exception as error:
+        odd = BadInput(
+            f"what its check.py wrote are no facts: {type(error).__name__}: {error}",
+            wanted="a python3 that runs the program it is given",
+            do=f"docker run --rm {job.reference} python3 --version",
+        )
+        facts, image, lock = _given(job, None, failure or odd, {})
+        return facts, ask(facts, image, lock, pep440())
 
 
-def _words(job: Job) -> list[str]:
+def _look(client: docker.DockerClient, job: Job) -> tuple[Observed | None, AscendImagesError | None]:
+    """Return what a container of the image showed, or why there was none."""
+    try:
+        seen = observe(
+            client,
+            job.reference,
+            Files(words=lambda inner: _words(job, inner), beside=lambda own: _files(job, own)),
+            platform=job.platform,
+            arguments=job.arguments,
+            limit=job.limit,
+            build=job.build,
+        )
+    except BadInput as error:
+        return None, error
+    return seen, None
+
+
+def _words(job: Job, inner: Inner) -> list[str]:
     """Return the words that check.py gets besides those of every verification."""
     words = ["--time-limit", str(job.import_limit)]
     if job.expectation is not None:
-        words += ["--image-json", inner_path("pins/image.json"), "--lock", inner_path("pins/lock.txt")]
+        words += ["--image-json", inner.path(_PINS), "--lock", inner.path(_LOCK)]
     if job.asked:
         words += ["--npu", "--devices", ",".join(str(number) for number in job.asked)]
     if job.require_npu:
@@ -108,45 +134,67 @@ def _words(job: Job) -> list[str]:
     return words
 
 
-def _files(job: Job) -> dict[str, bytes]:
+def _files(job: Job, own: Own) -> dict[str, bytes]:
+    """Return the pins that check.py looks for: the image's own, where it has some that can be read."""
     if job.expectation is None:
         return {}
-    return {"pins/image.json": job.expectation.image.encode(), "pins/lock.txt": job.expectation.lock.encode()}
+    image = own.image if _json(own.image) else job.expectation.image
+    lock = own.lock if _lock(own.lock) else job.expectation.lock
+    return {_PINS: image.encode(), _LOCK: lock.encode()}
 
 
-def _given(job: Job, seen: Observed) -> tuple[dict[str, Any], dict[str, Any], Lock | None]:
-    """Return the facts of inside and outside, and the image.json and lock that they are compared with."""
-    document = dict(seen.document or {})
-    own_image, own_lock = _json(str(document.get("image", ""))), _lock(str(document.get("lock", "")))
+def _given(
+    job: Job, seen: Observed | None, failure: AscendImagesError | None, document: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], Lock | None]:
+    """Return the facts of inside and outside, and the image.json and lock that they are compared with.
+
+    An image that has pins of its own is compared with those; that they are not the ones of versions.toml is one finding
+    of its own, and not one for each pin.
+    """
+    own = seen.own if seen else Own("", "")
+    own_image, own_lock = _json(own.image), _lock(own.lock)
+    wanted = job.expectation
+    image = own_image or (_json(wanted.image) if wanted else {})
+    lock = own_lock or (_lock(wanted.lock) if wanted else None)
     facts: dict[str, Any] = dict(document.get("facts") or {})
-    facts["container"] = {
-        "reference": seen.reference,
-        "answered": seen.document is not None,
-        "exit": seen.exit,
-        "killed": seen.killed,
-        "timed_out": seen.timed_out,
-        "output": seen.output,
-        "env": list(seen.environment),
+    facts["container"] = _container_facts(job, seen, failure, answered="distributions" in facts)
+    facts["host"] = {"devices": list(job.host.get("devices", ())), "refused": job.refused, "judgement": None}
+    facts["own"] = {
+        "image": own_image,
+        "lock": own_lock.packages if own_lock else None,
+        "wanted_image": _json(wanted.image) if wanted else None,
+        "wanted_lock": wanted_lock.packages if wanted and (wanted_lock := _lock(wanted.lock)) else None,
+    }
+    release = _release(image, facts)
+    if release and job.judge is not None:
+        facts["host"]["judgement"] = {"cann": release, **job.judge(release)}
+    if seen and "environment" in facts and seen.exec_environment is not None:
+        facts["environment"]["exec"] = dict(seen.exec_environment)
+        facts["environment"]["python3"]["exec"] = seen.exec_python
+    return facts, image, lock
+
+
+def _container_facts(
+    job: Job, seen: Observed | None, failure: AscendImagesError | None, *, answered: bool
+) -> dict[str, Any]:
+    """Return what was seen of the container from outside; `failure` says why there was none."""
+    facts: dict[str, Any] = {
+        "reference": job.reference,
+        "answered": answered,
+        "failure": {"found": failure.found, "wanted": failure.wanted, "next": failure.do} if failure else None,
         "asked": list(job.asked),
         "npu_required": job.require_npu,
         "siblings": dict(job.siblings),
     }
-    facts["host"] = dict(job.host)
-    facts["own"] = {
-        "image": own_image,
-        "lock": own_lock.packages if own_lock else None,
-        "compared": job.expectation is not None,
-    }
-    release = _release(_json(job.expectation.image) if job.expectation else own_image, facts)
-    if release and job.judge is not None:
-        facts["host"]["judgement"] = {"cann": release, **job.judge(release)}
-    if "environment" in facts and seen.exec_environment is not None:
-        environment = facts["environment"]
-        environment["exec"] = dict(seen.exec_environment)
-        environment["python3"]["exec"] = seen.exec_python
-    if job.expectation is None:
-        return facts, own_image, own_lock
-    return facts, _json(job.expectation.image), _lock(job.expectation.lock)
+    if seen is not None:
+        facts |= {
+            "exit": seen.exit,
+            "killed": seen.killed,
+            "timed_out": seen.timed_out,
+            "output": seen.output,
+            "env": list(seen.environment),
+        }
+    return facts
 
 
 def _release(image: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -155,17 +203,24 @@ def _release(image: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     return str(image.get("cann") or (seen[0] if seen else ""))
 
 
-def _json(text: str) -> dict[str, Any]:
-    """Read an object; an image may hold anything under the name of image.json."""
+def document_of(text: str) -> dict[str, Any]:
+    """Read what check.py wrote, or whatever pretends to be that; an empty object where it cannot be used."""
     try:
         value = json.loads(text or "{}")
-    except ValueError:
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate fits into no report
+    except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) and value.get("schema") == 1 else {}
+    return value if isinstance(value, dict) else {}
+
+
+def _json(text: str) -> dict[str, Any]:
+    """Read an object; an image may hold anything under the name of image.json."""
+    value = document_of(text)
+    return value if value.get("schema") == 1 else {}
 
 
 def _lock(text: str) -> Lock | None:
     try:
         return parse_lock(text) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -123,7 +123,7 @@ fetch_run() {
   local url=$1 file=$2 sha256=$3 found
   if [[ -z $sha256 && ${UNLOCKED-} != 1 ]]; then
     stop "no sha256 is known for $file" "wanted: a checksum for everything that is downloaded" \
-      "next:   write it to versions.toml, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
+      "next:   invoke lock, then invoke render, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
   fi
   mkdir -p /run-files
   again curl --fail --silent --show-error --location --continue-at - --referer https://www.hiascend.com/ \
@@ -400,6 +400,7 @@ EOR
 FROM scratch AS src-vllm
 COPY --link --from=fetch-vllm /src/ /
 
+# vllm-ascend at v0.23.0
 FROM fetch AS fetch-vllm-ascend
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -413,6 +414,7 @@ EOR
 FROM scratch AS src-vllm-ascend
 COPY --link --from=fetch-vllm-ascend /src/ /
 
+# mindspeed at core_r0.16.0
 FROM fetch AS fetch-mindspeed
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -426,6 +428,7 @@ EOR
 FROM scratch AS src-mindspeed
 COPY --link --from=fetch-mindspeed /src/ /
 
+# megatron-lm at core_v0.16.0
 FROM fetch AS fetch-megatron-lm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -452,6 +455,7 @@ EOR
 FROM scratch AS src-mcore-bridge
 COPY --link --from=fetch-mcore-bridge /src/ /
 
+# flash-linear-attention at v0.5.2
 FROM fetch AS fetch-flash-linear-attention
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -465,6 +469,7 @@ EOR
 FROM scratch AS src-flash-linear-attention
 COPY --link --from=fetch-flash-linear-attention /src/ /
 
+# ms-swift at v4.5.2
 FROM fetch AS fetch-ms-swift
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \

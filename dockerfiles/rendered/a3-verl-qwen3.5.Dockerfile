@@ -123,7 +123,7 @@ fetch_run() {
   local url=$1 file=$2 sha256=$3 found
   if [[ -z $sha256 && ${UNLOCKED-} != 1 ]]; then
     stop "no sha256 is known for $file" "wanted: a checksum for everything that is downloaded" \
-      "next:   write it to versions.toml, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
+      "next:   invoke lock, then invoke render, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
   fi
   mkdir -p /run-files
   again curl --fail --silent --show-error --location --continue-at - --referer https://www.hiascend.com/ \
@@ -411,6 +411,7 @@ EOR
 FROM scratch AS src-vllm-ascend
 COPY --link --from=fetch-vllm-ascend /src/ /
 
+# mindspeed at core_r0.16.0
 FROM fetch AS fetch-mindspeed
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -424,6 +425,7 @@ EOR
 FROM scratch AS src-mindspeed
 COPY --link --from=fetch-mindspeed /src/ /
 
+# megatron-lm at core_r0.16.0
 FROM fetch AS fetch-megatron-lm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \

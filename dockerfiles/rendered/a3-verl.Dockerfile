@@ -121,7 +121,7 @@ fetch_run() {
   local url=$1 file=$2 sha256=$3 found
   if [[ -z $sha256 && ${UNLOCKED-} != 1 ]]; then
     stop "no sha256 is known for $file" "wanted: a checksum for everything that is downloaded" \
-      "next:   write it to versions.toml, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
+      "next:   invoke lock, then invoke render, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
   fi
   mkdir -p /run-files
   again curl --fail --silent --show-error --location --continue-at - --referer https://www.hiascend.com/ \
@@ -463,6 +463,7 @@ EOR
 FROM scratch AS src-vllm
 COPY --link --from=fetch-vllm /src/ /
 
+# vllm-ascend at v0.23.0
 FROM fetch AS fetch-vllm-ascend
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -476,6 +477,7 @@ EOR
 FROM scratch AS src-vllm-ascend
 COPY --link --from=fetch-vllm-ascend /src/ /
 
+# mindspeed at core_r0.16.0
 FROM fetch AS fetch-mindspeed
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -489,6 +491,7 @@ EOR
 FROM scratch AS src-mindspeed
 COPY --link --from=fetch-mindspeed /src/ /
 
+# megatron-lm at core_r0.16.0
 FROM fetch AS fetch-megatron-lm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -502,6 +505,7 @@ EOR
 FROM scratch AS src-megatron-lm
 COPY --link --from=fetch-megatron-lm /src/ /
 
+# verl at v0.9.0
 FROM fetch AS fetch-verl
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \

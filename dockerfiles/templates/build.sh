@@ -83,7 +83,7 @@ fetch_run() {
   local url=$1 file=$2 sha256=$3 found
   if [[ -z $sha256 && ${UNLOCKED-} != 1 ]]; then
     stop "no sha256 is known for $file" "wanted: a checksum for everything that is downloaded" \
-      "next:   write it to versions.toml, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
+      "next:   invoke lock, then invoke render, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
   fi
   mkdir -p /run-files
   again curl --fail --silent --show-error --location --continue-at - --referer https://www.hiascend.com/ \

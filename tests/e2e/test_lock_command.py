@@ -24,7 +24,7 @@ NAME = "a3-cann8.5"
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of a project that `invoke lock` reads, without any lock."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("tasks.py", "versions.toml"):
+    for name in ("tasks.py", "versions.toml", "versions.lock"):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -43,7 +43,8 @@ def invoke_lock(project: Path, *arguments: str) -> subprocess.CompletedProcess[s
 @pytest.fixture(scope="module")
 def lock(project: Path, sources: list[str]) -> Path:
     done = invoke_lock(project, "--arch", "arm64", *sources)
-    assert done.returncode == 0, done.stderr
+    # Where git hosts and registries are out of reach, that is told at the end.
+    assert done.returncode in (0, 6), done.stderr
     path = project / "locks" / file_name(NAME, Arch.ARM64)
     assert f"locks/{path.name}: " in done.stdout
     return path
@@ -93,7 +94,8 @@ def test_a_contradiction_ends_in_five_seconds_with_exit_code_2_and_leaves_the_lo
 def test_without_one_of_its_relaxations_the_stack_fails_and_names_who_asked(
     lock: Path, project: Path, sources: list[str], tmp_path: Path
 ) -> None:
-    shutil.copy(project / "tasks.py", tmp_path)
+    for name in ("tasks.py", "versions.lock"):
+        shutil.copy(project / name, tmp_path)
     entry = '[[stack."ms-swift-cann8.5".relax]]\nwhose = "vllm-ascend"\ndemand = "torch-npu==2.9.0"\n'
     text = (project / "versions.toml").read_text()
     assert entry in text

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -334,3 +335,12 @@ def test_a_signal_ends_a_command_as_an_interruption_does(signum: int) -> None:
         cli.reporting(body)(CONTEXT)
     assert (end.value.code, end.value.message) == (128 + signum, "interrupted")
     assert signal.getsignal(signum) is before
+
+
+def test_a_day_is_read_and_nothing_else_is_one() -> None:
+    assert cli.day("2026-01-31", "--as-of") == date(2026, 1, 31)
+    assert cli.day("", "--as-of") is None
+    for text in ("yesterday", "2026-13-01", "31.01.2026"):
+        with pytest.raises(BadInput, match=f"--as-of {text}") as caught:
+            cli.day(text, "--as-of")
+        assert caught.value.wanted == "a day: YYYY-MM-DD"

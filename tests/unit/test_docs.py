@@ -80,8 +80,9 @@ def test_scripts_and_files_that_are_named_are_there(document: Path) -> None:
 # --- what is typed
 
 CONTEXT = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(dry=False)))
-#: `invoke build` alone is what the text calls it.
-LINES = list(dict.fromkeys(x for x in commands(ENGLISH) if x.startswith("invoke ") and x != "invoke build"))
+#: A verb alone is what the text calls it.
+VERBS = ("invoke build", "invoke lock")
+LINES = list(dict.fromkeys(x for x in commands(ENGLISH) if x.startswith("invoke ") and x not in VERBS))
 #: What looks at an engine and a host is read here and done in tests/e2e/test_run_command.py and tests/unit/host.
 ELSEWHERE = ("run", "doctor")
 #: What each verb is asked for instead, where it would write or build.
@@ -94,7 +95,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     project = tmp_path / "project"
     shutil.copytree(ROOT / "dockerfiles" / "rendered", project / "dockerfiles" / "rendered")
     shutil.copytree(ROOT / "locks", project / "locks")
-    shutil.copy(ROOT / "versions.toml", project)
+    for name in ("versions.toml", "versions.lock"):
+        shutil.copy(ROOT / name, project)
     shutil.copy(DEFAULT_CA_BUNDLE_PATH, project / "corp.pem")
     (tmp_path / "wheels").mkdir()
     zipfile.ZipFile(tmp_path / "wheels" / "six-1.17.0-py2.py3-none-any.whl", "w").close()
@@ -119,6 +121,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> list[Selection]:
         return []
 
     monkeypatch.setattr(locking, "lock", lock)
+    monkeypatch.setattr(locking, "explain", lock)
     return asked
 
 

@@ -1,16 +1,30 @@
-"""Locking by a company's CA: trusted besides what the machine trusts, by every program that is asked, for that long."""
+"""Locking a selection: versions.lock and package locks together, nothing lost, all that is wrong told at the end."""
 
 import os
+import shutil
 import ssl
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from ascend_images import locking
-from ascend_images.errors import BadInput
-from ascend_images.selection import select
+from ascend_images import generated, locking
+from ascend_images.errors import BadInput, CheckFailed, LookupIncomplete
+from ascend_images.lock.reach import MovedError
+from ascend_images.lock.versions import Hosts
+from ascend_images.locking import Renewal
+from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, input_parts, inputs_hash
+from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import asked
+from ascend_images.pins.variant import Variant
+from ascend_images.pins.versions_lock import FILE, VersionsLock
+from ascend_images.selection import Selection, select
+from tests.lock_kit import FakeIndex, means
+from tests.remotes import FakeFiles, FakeGit, FakeImages, commit, digest
 
 ROOT = Path(__file__).parents[2]
 END = "-----END CERTIFICATE-----\n"
@@ -46,26 +60,323 @@ def test_the_environment_comes_back_after_a_failure() -> None:
     assert dict(os.environ) == before
 
 
-def test_a_lock_is_made_by_the_ca_and_its_lines_are_told_without(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    seen: list[str] = []
-
-    def lock_variant(*_: object, **__: object) -> dict[object, object]:
-        seen.append(Path(os.environ["SSL_CERT_FILE"]).read_text())
-        return {}
-
-    monkeypatch.setattr(locking, "lock_variant", lock_variant)
-    monkeypatch.setattr(locking, "usual_means", lambda *_, **__: SimpleNamespace())
-    (tmp_path / "corp.pem").write_text(f"# the company's\n{ONE}")
-    chosen = select(ROOT, ("a2", "a3"))
-    lines = list(locking.lock(chosen, (), {}, ca_bundle=tmp_path / "corp.pem", say=print))
-    assert lines == []
-    assert ["# the company's" in text for text in seen] == [True, True]
-    assert "SSL_CERT_FILE" not in os.environ
-
-
 def test_a_bundle_that_holds_no_certificates_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     (tmp_path / "corp.pem").write_text("nonsense")
     with pytest.raises(BadInput, match="holds no certificates"):
         list(locking.lock(select(ROOT, ("a2",)), (), {}, ca_bundle=tmp_path / "corp.pem", say=print))
+
+
+# --- versions.lock and package locks
+
+
+class World:
+    """A copy of the project, the hosts that it asks, and package locks made without an index."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git, self.images, self.files = FakeGit(), FakeImages(), FakeFiles()
+        self.asked: list[dict[str, Any]] = []
+        self.wrong: dict[str, Exception] = {}
+        self.gaps: tuple[str, ...] = ()
+        self.said: list[str] = []
+        self.told: list[str] = []
+        everything = asked(self.select(everything=True).variants)
+        locked = VersionsLock.load(root / FILE)
+        for one in everything.refs:
+            known = locked.ref(one.repository, one.ref)
+            self.git.tag(one.repository, one.ref, known.commit if known else commit("a"))
+            if known and known.kind == "branch":
+                self.git.branch(one.repository, one.ref, known.commit)
+                del self.git.tags[one.repository][one.ref]
+            self.git.loose.add(one.ref)
+        for base in everything.bases:
+            self.images.add(base.image, digest("1"), amd64=digest("2"), arm64=digest("3"))
+
+    def select(self, *names: str, **more: Any) -> Selection:
+        return select(self.root, names, to_be_locked=True, **more)
+
+    def lock(self, *names: str, renewal: Renewal | None = None, **more: Any) -> list[str]:
+        selection = self.select(*names, **{"everything": not names, **more})
+        self.told = []
+        for line in locking.lock(selection, (), {}, renewal=renewal, say=self.said.append):
+            self.told.append(line)
+        return self.told
+
+    @property
+    def locked(self) -> VersionsLock:
+        return VersionsLock.load(self.root / FILE)
+
+    def lock_variant(self, variant: Variant, arches: Any, *_: Any, **more: Any) -> dict[Arch, LockFile]:
+        self.asked.append({"variant": variant, "ca": os.environ.get("SSL_CERT_FILE"), **more})
+        if variant.name in self.wrong:
+            raise self.wrong[variant.name]
+        return {
+            arch: LockFile(
+                variant=variant.name,
+                arch=arch,
+                python=variant.python,
+                inputs=inputs_hash(variant, arch),
+                parts=input_parts(variant, arch),
+                incomplete=self.gaps,
+                packages=tuple(LockedPackage(gap.partition("==")[0], "1") for gap in self.gaps),
+            )
+            for arch in arches
+        }
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    root = tmp_path / "project"
+    for name in ("locks", "dockerfiles/rendered"):
+        shutil.copytree(ROOT / name, root / name)
+    for name in ("versions.toml", FILE):
+        shutil.copy(ROOT / name, root)
+    made = World(root)
+    monkeypatch.setattr(locking, "lock_variant", made.lock_variant)
+    monkeypatch.setattr(locking, "usual_means", lambda _, say, **more: means(FakeIndex(), tmp_path, say))
+    monkeypatch.setattr(locking, "usual_hosts", lambda _: Hosts(git=made.git, images=made.images, files=made.files))
+    return made
+
+
+def source(variant: Variant, name: str) -> Any:
+    return next(one for one in variant.sources if one.name == name)
+
+
+VLLM = ("https://github.com/vllm-project/vllm", "v0.23.0")
+
+
+def test_what_was_learned_stands_in_versions_lock_and_in_what_packages_are_locked_for(world: World) -> None:
+    lines = world.lock("a2")
+    entry = world.locked.ref(*VLLM)
+    assert entry is not None
+    assert entry.commit == commit("a")
+    (asked_for,) = world.asked
+    assert source(asked_for["variant"], "vllm").commit == commit("a")
+    assert asked_for["variant"].base_digest == digest("1")
+    assert any(line.startswith(f"{' '.join(VLLM)}: not known -> {commit('a')}") for line in lines)
+    assert "a3: asks for what changed too: invoke lock --variant a3" in lines
+    assert lines[-1] == "what changed stands in rendered files: invoke render"
+    standing = locking.standing(select(world.root, ("a2",)))
+    assert (standing.stale, standing.missing) == ((), ())
+    assert world.lock("a2")[0].startswith("locks/"), "nothing is new"
+
+
+def test_each_program_is_told_of_the_ca_while_it_is_asked_and_only_then(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "corp.pem").write_text(f"# the company's\n{ONE}")
+    refs = world.git.refs
+    seen: list[str] = []
+
+    def look(repository: str) -> Any:
+        seen.append(Path(os.environ["SSL_CERT_FILE"]).read_text())
+        return refs(repository)
+
+    monkeypatch.setattr(world.git, "refs", look)
+    for _ in locking.lock(world.select("a2"), (), {}, ca_bundle=tmp_path / "corp.pem", say=print):
+        assert "SSL_CERT_FILE" not in os.environ
+    assert all("# the company's" in text for text in seen)
+    assert seen
+    assert world.asked[0]["ca"]
+
+
+def test_a_tag_that_moved_is_told_at_the_end_and_packages_are_locked_for_the_old_commit(world: World) -> None:
+    repository = "https://github.com/modelscope/ms-swift"
+    old = world.locked.ref(repository, "v4.5.2")
+    assert old is not None
+    world.git.tag(repository, "v4.5.2", commit("b"))
+    with pytest.raises(MovedError, match=r"v4\.5\.2: this tag was ff5128") as failure:
+        world.lock("a2")
+    assert failure.value.do.endswith("invoke lock --variant a2 --update ms-swift")
+    assert source(world.asked[0]["variant"], "ms-swift").commit == old.commit
+    assert any(line.startswith("locks/a2.amd64.txt") for line in world.told)
+    world.lock("a2", renewal=Renewal(update=("ms-swift",)))
+    assert source(world.asked[1]["variant"], "ms-swift").commit == commit("b")
+
+
+def test_a_host_that_gives_no_answer_leaves_what_is_known_and_ends_in_six(world: World) -> None:
+    world.git.down = {"https://github.com/modelscope/ms-swift": "no answer in time", VLLM[0]: "no answer in time"}
+    before = world.locked
+    with pytest.raises(LookupIncomplete) as failure:
+        world.lock("a2", "a2-verl-qwen3.5")
+    assert "modelscope/ms-swift v4.5.2: stays ff5128777dd3" in failure.value.found
+    assert f"{' '.join(VLLM)}: not known" in failure.value.found
+    assert failure.value.exit_code == 6
+    assert world.locked.ref("https://github.com/modelscope/ms-swift", "v4.5.2") == before.ref(
+        "https://github.com/modelscope/ms-swift", "v4.5.2"
+    )
+    assert world.asked == [], "both ask for files of a source of which nothing is known"
+
+
+def test_one_variant_that_cannot_be_locked_keeps_no_other_from_it(world: World) -> None:
+    world.wrong = {"a2": BadInput("a2: a contradiction", wanted="one pin", do="change it")}
+    with pytest.raises(BadInput, match="a2: a contradiction"):
+        world.lock("a2", "a3")
+    assert [one["variant"].name for one in world.asked] == ["a2", "a3"]
+    assert LockFile.load(world.root / "locks" / "a3.amd64.txt").packages == ()
+    assert LockFile.load(world.root / "locks" / "a2.amd64.txt").packages, "as it was"
+
+
+def test_all_that_went_wrong_is_one_error_the_worst_of_its_kinds(world: World) -> None:
+    world.wrong = {
+        "a2": LookupIncomplete("a2: the index is gone", do="try again"),
+        "a3": BadInput("a3: a contradiction", do="change it"),
+    }
+    with pytest.raises(BadInput) as failure:
+        world.lock("a2", "a3")
+    assert failure.value.found == "a3: a contradiction\na2: the index is gone"
+    assert failure.value.do.split() == ["change", "it", "try", "again"]
+
+
+def test_a_lock_without_hashes_is_written_and_ends_in_six(world: World) -> None:
+    world.gaps = ("torch==1: index x could not be reached",)
+    with pytest.raises(LookupIncomplete, match=r"locks/a2\.amd64\.txt and locks/a2\.arm64\.txt: incomplete"):
+        world.lock("a2")
+    assert LockFile.load(world.root / "locks" / "a2.amd64.txt").incomplete == world.gaps
+
+
+@pytest.mark.parametrize(
+    ("renewal", "kept"),
+    [
+        (Renewal(), True),
+        (Renewal(update=("Numpy",)), False),
+        (Renewal(fresh=True), False),
+        (Renewal(as_of=date(2026, 1, 31)), False),
+    ],
+)
+def test_locked_packages_are_kept_unless_they_are_to_be_learned_anew(
+    world: World, renewal: Renewal, kept: bool
+) -> None:
+    world.lock("a2", renewal=renewal)
+    assert ("numpy" in world.asked[0]["kept"].get(Arch.AMD64, {})) == kept
+
+
+def test_a_name_of_nothing_is_no_update(world: World) -> None:
+    with pytest.raises(BadInput, match='--update: unknown name "numpi"') as failure:
+        world.lock("a2", renewal=Renewal(update=("numpi",)))
+    assert failure.value.wanted == 'did you mean "numpy"?'
+    assert world.git.asked == []
+
+
+def test_refs_as_of_a_day_cannot_be_asked_and_that_is_said(world: World) -> None:
+    world.lock("a2", renewal=Renewal(as_of=date(2026, 1, 31)))
+    assert any("only packages are locked as of a day" in line for line in world.said)
+
+
+def test_offline_nobody_is_asked_and_what_is_not_known_is_told(world: World) -> None:
+    before = (world.root / FILE).read_bytes()
+    with pytest.raises(LookupIncomplete, match="not asked"):
+        world.lock("a2", renewal=Renewal(offline=True))
+    assert world.git.asked == []
+    assert (world.root / FILE).read_bytes() == before
+
+
+def test_what_no_variant_asks_for_goes_when_all_are_locked(world: World) -> None:
+    old = world.locked.git[0]
+    gone = msgspec.structs.replace(old, ref="v0.0.1")
+    (world.root / FILE).write_text(str(world.locked.having(gone)))
+    world.lock("a2")
+    assert world.locked.ref(*gone.key)
+    for one in asked(world.select(everything=True).variants).runs:
+        world.files.down[one.url] = "no answer in time"
+    with pytest.raises(LookupIncomplete):
+        world.lock()
+    assert world.locked.ref(*gone.key) is None
+    assert world.locked.ref(*old.key)
+
+
+def test_changed_pins_have_a_versions_lock_of_their_own_beside_the_committed_one(world: World) -> None:
+    before = (world.root / FILE).read_bytes()
+    world.git.branch(VLLM[0], "main", commit("e"))
+    sets = ("sources.vllm.ref=main", "sources.vllm.version=0.23.0")
+    with pytest.raises(BadInput, match="vllm follows main, which moves"):
+        select(world.root, ("a2",), sets=sets)
+    world.lock("a2", sets=sets)
+    assert (world.root / FILE).read_bytes() == before
+    more = VersionsLock.load(world.root / "build" / FILE)
+    assert (VLLM[0], "main") in [entry.key for entry in more.git]
+    assert "https://gitcode.com/Ascend/MindSpeed" not in [entry.repository for entry in more.git], "it is the same"
+    (variant,) = select(world.root, ("a2",), sets=sets).variants
+    assert source(variant, "vllm").commit == commit("e")
+    assert source(select(world.root, ("a2",)).variants[0], "vllm").commit == ""
+
+
+def test_a_versions_lock_that_cannot_be_read_is_made_anew_where_all_of_it_is(world: World) -> None:
+    (world.root / FILE).write_text("nonsense")
+    with pytest.raises(BadInput, match=r"versions\.lock: not TOML") as failure:
+        world.select(everything=True)
+    assert failure.value.do == "make it again: invoke lock --all --fresh"
+    assert world.select(everything=True, anew=True).locked == VersionsLock()
+
+
+# --- does each lock answer its pins?
+
+
+def changed_pins(world: World, before: str, after: str) -> None:
+    path = world.root / "versions.toml"
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def test_the_committed_locks_answer_their_pins() -> None:
+    locking.standing(select(ROOT, everything=True)).require()
+
+
+def test_a_ref_that_moved_is_named_by_every_check_of_the_lock(world: World) -> None:
+    changed_pins(
+        world,
+        '[stack.ms-swift.sources.ms-swift]\ngit = "https://github.com/modelscope/ms-swift"\nref = "v4.5.2"',
+        '[stack.ms-swift.sources.ms-swift]\ngit = "https://github.com/modelscope/ms-swift"\nref = "v4.6.0"',
+    )
+    selection = select(world.root, ("a2",))
+    with pytest.raises(CheckFailed) as failure:
+        locking.standing(selection).require()
+    first, *rest = failure.value.found.splitlines()
+    assert first == "a2: sources.ms-swift.ref is v4.6.0, locked v4.5.2"
+    assert rest == [
+        f"a2: locks/a2.{arch}.txt was made from other pins: sources.ms-swift changed" for arch in ("amd64", "arm64")
+    ]
+    assert failure.value.do == "invoke lock --variant a2"
+    generated.write(selection, everything=False)
+    with pytest.raises(CheckFailed, match=r"sources\.ms-swift\.ref is v4\.6\.0, locked v4\.5\.2"):
+        generated.require_current(selection, everything=False)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (Path.unlink, "a2: locks/a2.amd64.txt is not there"),
+        (lambda path: path.write_text("nonsense\n"), "not a locked package: nonsense"),
+        (
+            lambda path: path.write_text(str(replace_inputs(LockFile.load(path)))),
+            "was made from other pins: something that decides on packages changed",
+        ),
+    ],
+)
+def test_a_package_lock_that_is_none_of_these_pins_is_told(
+    world: World, spoil: Callable[[Path], object], told: str
+) -> None:
+    spoil(world.root / "locks" / file_name("a2", Arch.AMD64))
+    with pytest.raises(CheckFailed) as failure:
+        locking.standing(select(world.root, ("a2",))).require()
+    assert told in failure.value.found
+    assert "invoke lock --variant a2" in failure.value.do
+
+
+def replace_inputs(lock: LockFile) -> LockFile:
+    return msgspec.structs.replace(lock, inputs=f"sha256:{'0' * 64}")
+
+
+def test_what_was_never_learned_is_told_and_no_fault() -> None:
+    standing = locking.standing(select(ROOT, ("a2",)), (Arch.AMD64,))
+    standing.require()
+    assert any("the base image is" in text and "not locked" in text for text in standing.missing)
+    assert "locks/a2.amd64.txt (4)" in standing.missing[-1]
+
+
+def test_a_checkout_of_another_project_is_refused_before_anything_is_asked(world: World, tmp_path: Path) -> None:
+    (tmp_path / "other" / ".git").mkdir(parents=True)
+    with pytest.raises(BadInput, match="a checkout of another project"):
+        list(locking.lock(world.select("a2"), (), {"VLLM": tmp_path / "other"}, say=print))
+    assert world.git.asked == []

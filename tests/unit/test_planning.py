@@ -10,7 +10,7 @@ import pytest
 
 from ascend_images.errors import BadInput, CheckFailed, PublishRefused
 from ascend_images.images.plan import BuildPlan, Choices
-from ascend_images.images.rendered import image_json_path
+from ascend_images.images.rendered import image_json_path, write_rendered
 from ascend_images.pins.platform import Arch
 from ascend_images.planning import Wishes, name_suffix, plans_for
 from ascend_images.selection import select
@@ -27,7 +27,8 @@ Plan = Callable[..., BuildPlan]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A project with the committed pins, locks and rendered files of variant a2."""
-    shutil.copy(ROOT / "versions.toml", tmp_path)
+    for name in ("versions.toml", "versions.lock"):
+        shutil.copy(ROOT / name, tmp_path)
     for kind in ("locks", "dockerfiles/rendered"):
         (tmp_path / kind).mkdir(parents=True)
         for path in (ROOT / kind).glob("a2.*"):
@@ -167,3 +168,21 @@ def test_a_rendered_file_that_is_out_of_date_stops_a_build(plan: Plan, folder: P
 def test_changed_pins_do_not_ask_for_the_committed_files(plan: Plan, folder: Path) -> None:
     image_json_path(folder, "a2").unlink()
     assert plan("evalscope=1.11.0").rendered.facts == folder / "build" / "facts" / "a2"
+
+
+def test_what_versions_lock_does_not_know_is_told_unless_something_else_is_built(plan: Plan, folder: Path) -> None:
+    told = [one.found for one in plan().unanswered]
+    assert "sources.vllm.ref is v0.23.0, not locked" in told
+    assert any(text.startswith("the base image is quay.io/ascend/cann:9.1.0-910b") for text in told)
+    stand_ins = plan(sandbox=True).unanswered
+    assert not [one for one in stand_ins if one.about == "base image"], "a context brings it"
+
+
+def test_a_ref_that_is_locked_as_another_is_named(plan: Plan, folder: Path) -> None:
+    path = folder / "versions.lock"
+    path.write_text(path.read_text().replace('ref = "v4.5.2"', 'ref = "v4.5.1"'))
+    with pytest.raises(CheckFailed):
+        plan()
+    write_rendered(folder, select(folder, ("a2",)).variants)
+    moved = [one.found for one in plan().unanswered if one.state == "moved"]
+    assert moved == ["sources.ms-swift.ref is v4.5.2, locked v4.5.1"]

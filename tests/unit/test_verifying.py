@@ -9,8 +9,9 @@ from ascend_images import verifying
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.host.connect import plainly
 from ascend_images.inside.answers import Answer
-from ascend_images.verify.report import Result
-from ascend_images.verify.verification import Expectation, Job, _files, _words, verdict
+from ascend_images.verify.container import Inner, Own
+from ascend_images.verify.report import Result, verdict
+from ascend_images.verify.verification import Expectation, Job, _files, _words
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +21,7 @@ def wishes(**words: object) -> verifying.Wishes:
 
 
 def test_an_image_alone_goes_by_its_own_name(tmp_path: Path) -> None:
-    (target,) = verifying.targets(wishes(image="quay.io/x/y:1", platform="linux/arm64"))
+    (target,) = verifying.targets(wishes(images=("quay.io/x/y:1",), platform="linux/arm64"))
     assert (target.name, target.reference, target.variant) == ("quay.io/x/y:1", "quay.io/x/y:1", None)
     assert target.arch is not None
     assert target.arch.value == "arm64"
@@ -41,9 +42,9 @@ def test_a_variant_without_a_build_here_is_the_published_image(tmp_path: Path) -
     ("words", "found"),
     [
         ({}, "neither a variant nor an image"),
-        ({"variants": ("a2", "a3"), "image": "x:1"}, "for 2 variants"),
+        ({"variants": ("a2", "a3"), "images": ("x:1",)}, "for 2 --variant"),
         ({"variants": ("a22",)}, "a22"),
-        ({"image": "x:1", "platform": "linux/mips"}, "mips"),
+        ({"images": ("x:1",), "platform": "linux/mips"}, "mips"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words: dict[str, object], found: str) -> None:
@@ -77,8 +78,9 @@ def test_a_check_is_as_good_as_its_worst_answer(answers: list[str], whole: Answe
 
 def test_check_py_is_told_what_was_asked_for() -> None:
     bare = Job(name="x", reference="x:1")
-    assert _words(bare) == ["--time-limit", "300.0"]
-    assert _files(bare) == {}
+    inner = Inner("at")
+    assert _words(bare, inner) == ["--time-limit", "300.0"]
+    assert _files(bare, Own("", "")) == {}
     asked = Job(
         name="x",
         reference="x:1",
@@ -87,10 +89,12 @@ def test_check_py_is_told_what_was_asked_for() -> None:
         require_npu=True,
         model="/m",
     )
-    words = " ".join(_words(asked))
-    assert "--image-json /opt/ascend-images-verify/pins/image.json" in words
+    words = " ".join(_words(asked, inner))
+    assert "--image-json /at/pins/image.json" in words
     assert words.endswith("--npu --devices 0,1 --require-npu --model /m")
-    assert _files(asked) == {"pins/image.json": b"{}", "pins/lock.txt": b"a==1"}
+    assert _files(asked, Own("[", "")) == {"pins/image.json": b"{}", "pins/lock.txt": b"a==1"}
+    own = Own('{"schema": 1}', "b==2")
+    assert _files(asked, own) == {"pins/image.json": own.image.encode(), "pins/lock.txt": b"b==2"}
 
 
 def test_an_engine_that_does_not_answer_is_said_in_one_line() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from ascend_images import verifying
 from ascend_images.inside.answers import Answer
-from ascend_images.verify.report import Report, Result
-from ascend_images.verify.verification import verdict
+from ascend_images.verify.report import Report, Result, verdict
 
 
 def _text(result: Result) -> str:

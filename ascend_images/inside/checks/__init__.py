@@ -3,7 +3,7 @@
 # ruff: noqa: F401, I001
 
 from ..answers import CHECKS
-from . import platform, packages, demands, sources, startup, environment, traces, shells, cann, libraries
+from . import platform, packages, demands, sources, startup, environment, foreign, traces, shells, cann, libraries
 from . import nodes, chips, imports, computing
 
 __all__ = ["CHECKS"]

@@ -105,8 +105,10 @@ def check_atb_abi(given: Given) -> list[Said]:
         # From 2.7 on every wheel of torch is built with the new ABI.
         numbers = [int(number) for number in base_version(torch).split(".")[:2]]
         abi = True if numbers >= [2, 7] else None
+    if abi is None and not torch:
+        return [not_run("ATB", "the image has no torch")]
     if abi is None:
-        return [unknown("ATB", f"the ABI of torch {torch or '(not installed)'} is not known")]
+        return [unknown("ATB", f"the ABI of torch {torch} is not known")]
     wrong = [f"{name}: {value}" for name, value in named.items() if value != str(int(abi))]
     if wrong:
         return [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed, unknown, variant
-from ..facts.npu import NO_END, NPU_SMI_PATHS, NPU_SMI_SECONDS
+from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed, unknown
+from ..facts.npu import NPU_SMI_PATHS, NPU_SMI_SECONDS
 from ..npu_smi import CANN_TAG, UNKNOWN, Listing, parse
+from ..process import NO_END
 from ..words import count, few, last_line
 from .families import host_families, made_for
 from .nodes import because_of, driver_version, hindered, mounts
@@ -127,4 +128,6 @@ def sibling(given: Given, tag: str) -> str:
     known = given.facts.get("container", {}).get("siblings", {}).get(tag)
     if known:
         return f"use {known}"
-    return f"use the image of this stack for chip {tag}: invoke variants lists them (this one is {variant(given)})"
+    name = given.image.get("variant")
+    this = f" (this one is {name})" if name else ""
+    return f"use the image of this stack for chip {tag}: invoke variants lists them{this}"

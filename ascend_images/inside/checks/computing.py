@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed
+from ..answers import NOT_LIVE, Given, Said, check, failed, in_image, not_run, passed
 from ..facts.npu import RT_VISIBLE, VISIBLE
-from ..words import FOLDER, Facts, count, few, without_log_lines
+from ..facts.probes import PROGRAM
+from ..words import Facts, count, few, without_log_lines
 from .imports import how_it_ended, root_cause
 from .nodes import asked, because_of, davinci, hindered, mounts, nodes
 
 NOT_ASKED = not_run("", "asked for with --npu")
+
+#: Where probe.py is mounted by hand.
+_MOUNTED = "/mnt/inside"
 
 #: What explains that nothing can be computed. An import that failed is looked at apart: only some of them matter.
 _CAUSES = ("driver-mounted", "device-access", "npu-smi")
@@ -29,11 +33,23 @@ def hindrance(given: Given, *checks: str) -> Said | None:
             return found
     if not wishes["npu"]:
         return NOT_ASKED
+    absent = without_torch(given)
+    if absent is not None:
+        return absent
     for name in ("torch", "torch_npu"):
         for said in given.earlier.get("entry-points", []):
             if said.subject == name and said.answer.value in ("fail", "not run"):
                 return not_run("", f"because of entry-points: {name}")
     return because_of(given, *checks)
+
+
+def without_torch(given: Given) -> Said | None:
+    """Return why nothing computes in an image without torch, by its metadata; None where torch has counted devices."""
+    if given.facts["probe"] and went_well(given.facts["probe"]["count"]):
+        return None
+    names = ("torch", "torch_npu") if given.facts["asked"]["device"] == "npu" else ("torch",)
+    absent = next((name for name in names if not given.version(name)), "")
+    return (because_of(given, "torch-family") or not_run("", f"the image has no {absent}")) if absent else None
 
 
 def probe(given: Given) -> Facts:
@@ -54,9 +70,16 @@ def crash(ran: Mapping[str, Any]) -> str:
 
 
 def by_hand(what: str, given: Given) -> str:
-    """Return how to see the whole of what a step wrote."""
-    command = f"python3 {FOLDER}/inside/probe.py {what} --device {given.facts['asked']['device']}"
-    return f"run it by hand in the container: {command}"
+    """Return how to see the whole of what a step wrote.
+
+    From outside this project's folder is mounted: the container is gone, and the image may have no such program.
+    """
+    words = f"{what} --device {given.facts['asked']['device']}"
+    if not given.reference:
+        return f"run it by hand in the container: python3 {PROGRAM} {words}"
+    devices = [f"--devices {','.join(map(str, nodes(given)))}"] if nodes(given) else []
+    mount = f"--mount ./ascend_images/inside:{_MOUNTED}:ro"
+    return f"run it by hand: {in_image(given, f'python3 {_MOUNTED}/probe.py {words}', *devices, mount)}"
 
 
 @check(
@@ -166,7 +189,8 @@ def check_all_reduce(given: Given) -> list[Said]:
     ran, ranks = probe(given)["all_reduce"], probe(given)["ranks"]
     if ran is None:
         return [not_run("", "it takes two devices or more")]
-    then = by_hand(f"all-reduce --backend {given.facts['asked']['backend']} --indices …", given)
+    indices = ",".join(str(index) for index in range(ranks))
+    then = by_hand(f"all-reduce --backend {given.facts['asked']['backend']} --indices {indices}", given)
     wanted = f"the exact sum on each of {count(ranks, 'rank')}"
     wrong = [said for said in ran["said"] if said.get("wrong")]
     if wrong:
@@ -198,8 +222,24 @@ def check_generate(given: Given) -> list[Said]:
     ran = probe(given)["generate"]
     if ran is None:
         return [not_run(model, "torch sees no device")]
+    if not went_well(ran) and not has_vllm(given):
+        return [not_run(model, "the image has no vllm")]
     tokens = sum(said.get("tokens", 0) for said in ran["said"])
     if not went_well(ran) or not tokens:
         text = crash(ran) if not went_well(ran) else "no token"
-        return [failed(model, text, "at least one token", f"vllm serve {model} --enforce-eager --max-model-len 256")]
+        return [failed(model, text, "at least one token", serve_by_hand(given, model))]
     return [passed(model, count(tokens, "token"))]
+
+
+def has_vllm(given: Given) -> bool:
+    """Tell whether vLLM is installed by its metadata, or is a source of the pins."""
+    return bool(given.version("vllm")) or any(source.get("module") == "vllm" for source in given.sources)
+
+
+def serve_by_hand(given: Given, model: str) -> str:
+    """Return how to start vLLM with the same model."""
+    command = f"vllm serve {model} --enforce-eager --max-model-len 256"
+    if not given.reference:
+        return command
+    started = in_image(given, command, f'--mount "$MODEL:{model}:ro"')
+    return f"with MODEL set to the folder of --model: {started}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..answers import NO_LOCK, Given, Said, check, failed, of_cann, passed, unknown, variant
+from ..answers import NO_LOCK, NOTHING_INSTALLED, Given, Said, check, failed, of_cann, passed, unknown, variant_option
 from ..pep440 import Pep440
 from ..words import canonical, count, few, same_version
 from .ours import ours, source_distributions
@@ -50,6 +50,8 @@ def check_package_demands(given: Given) -> list[Said]:
     """
     if given.lock is None:
         return [NO_LOCK]
+    if not given.installed:
+        return [NOTHING_INSTALLED]
     if given.pep is None:
         return [unknown("", "no `packaging` in the image, alone or in pip, to compare versions with")]
     unmet = unmet_demands(given, given.pep)
@@ -73,7 +75,7 @@ def check_package_demands(given: Given) -> list[Said]:
     for whose, demands in new.items():
         found = f"{whose} {given.version(whose)} asks for {few(demands)}"
         wanted = "demands that are met, or lifted by a `relax` with a reason"
-        then = f"invoke lock --variant {variant(given)}"
+        then = f"invoke lock{variant_option(given)}"
         if whose in known:
             answers.append(failed(whose, found, wanted, then))
         else:
@@ -85,7 +87,7 @@ def check_package_demands(given: Given) -> list[Said]:
                     whose,
                     f"{whose} {given.version(whose) or '(not installed)'} no longer conflicts over {name}{demand}",
                     f"the conflict that is accepted because: {accepted[(whose, name, demand)].get('reason', '')}",
-                    f"remove its `relax`, then invoke lock --variant {variant(given)}",
+                    f"remove its `relax`, then invoke lock{variant_option(given)}",
                 )
             )
     for key in sorted(set(accepted) & set(unmet)):

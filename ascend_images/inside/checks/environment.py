@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..answers import NO_PINS, NOT_LIVE, Given, Said, check, failed, passed, unknown
-from ..words import LISTS, comes_from_host, count, entries, few, without_userinfo
+from ..answers import NO_PINS, NOT_LIVE, Given, Said, check, failed, not_run, passed, unknown
+from ..words import LISTS, comes_from_host, count, entries, few, without_secrets
 from .releases import LOGIN, places_of_release, released_variables, releases_of
 
 
@@ -19,8 +19,10 @@ def check_environment_release(given: Given) -> list[Said]:
 
     A public recipe for 8.5.2 over 8.5.1 ships like that.
     """
-    if not given.image:
-        return [NO_PINS]
+    if not given.image.get("cann"):
+        return [NO_PINS if not given.image else unknown("", "image.json names no CANN release")]
+    if not given.facts["live"]:
+        return [NOT_LIVE]
     set_env = given.facts["environment"]["set_env"] or {"lists": {}}
     known = {said.subject for _, said in given.failures("start-up")}
     known |= {
@@ -84,6 +86,8 @@ def dead_entries(given: Given) -> dict[str, list[tuple[str, str]]]:
 )
 def check_environment_paths(given: Given) -> list[Said]:
     """A published CANN image's home variable pointed to a directory that was not there (cann-container-image#61)."""
+    if not given.facts["live"]:
+        return [NOT_LIVE]
     answers = []
     for missing, named in sorted(dead_entries(given).items()):
         near = given.facts["paths"][named[0][1]]["near"]
@@ -138,6 +142,8 @@ def check_environment_values(given: Given) -> list[Said]:
     )
     if not given.facts["live"]:
         return [NOT_LIVE]
+    if not wanted:
+        return [not_run("", "the pins set no variable")]
     for name, value in wanted.items():
         found = given.env().get(name)
         if name in blamed or found == "(hidden)":
@@ -150,13 +156,28 @@ def check_environment_values(given: Given) -> list[Said]:
                 answers.append(failed(name, f"lacks {few(missing)}", f"all of {few(entries(value))}", "correct ENV"))
             elif not ordered:
                 answers.append(failed(name, f"another order: {found}", value, "correct ENV"))
-        elif found != without_userinfo(value):
+        elif found != without_secrets(value):
             answers.append(
                 failed(
                     name, found or "(empty)", value or "(empty)", "correct ENV, or leave out the -e that replaces it"
                 )
             )
     return answers or [passed("", count(len(wanted), "variable"))]
+
+
+def without_set_env(given: Given) -> Said | None:
+    """Return what to say where there is nothing of set_env scripts to compare ENV with."""
+    set_env = given.facts["environment"]["set_env"]
+    if not given.facts["live"]:
+        return NOT_LIVE
+    if set_env is None:
+        return unknown("", "image.json names no set_env scripts") if given.image else NO_PINS
+    if set_env["error"]:
+        then = "source them by hand in bash, outside strict mode"
+        return failed("set_env.sh", set_env["error"], "scripts that can be sourced", then)
+    if not set_env["lists"] and not set_env["values"]:
+        return unknown("set_env.sh", "the scripts can be sourced and set nothing")
+    return None
 
 
 @check(
@@ -167,19 +188,9 @@ def check_environment_values(given: Given) -> list[Said]:
 def check_environment_set_env(given: Given) -> list[Said]:
     """ENV is what a command without a shell sees. Every entry that the scripts add must be in it, in their order."""
     set_env = given.facts["environment"]["set_env"]
-    if not given.facts["live"]:
-        return [NOT_LIVE]
-    if set_env is None:
-        return [NO_PINS] if not given.image else [unknown("", "image.json names no set_env scripts")]
-    if set_env["error"]:
-        return [
-            failed(
-                "set_env.sh",
-                set_env["error"],
-                "scripts that can be sourced",
-                "source them by hand in bash, outside strict mode",
-            )
-        ]
+    instead = without_set_env(given)
+    if instead is not None:
+        return [instead]
     blamed, answers = blamed_variables(given), []
     for release in releases_of(given, [entry for added in set_env["lists"].values() for entry in added]):
         if f"CANN {release}" not in {said.subject for _, said in given.failures("start-up", "environment-release")}:

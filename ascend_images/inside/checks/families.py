@@ -15,14 +15,22 @@ def made_for(given: Given) -> tuple[str, str]:
 
     Empty where nothing says it, or in a way not known here.
     """
+    family, says = meant_for(given)
+    built = given.facts["built_for"]["device_type"]
+    if says or not built:
+        return family, says
+    return family_of_device_type(built), f"vLLM Ascend built for {built}"
+
+
+def meant_for(given: Given) -> tuple[str, str]:
+    """Return the family that pins or operators name, and which of them; empty where none does, or in unknown words."""
     chip = str(given.image.get("chip", "")).lower()
     if chip:
         return _FAMILY_OF_TAG.get(chip, ""), f"chip {chip} of image.json"
     for fact in given.facts["cann"]["ops"]:
         if fact["chip"]:
             return _FAMILY_OF_TAG.get(fact["chip"].lower(), ""), f"operators for {fact['chip']}"
-    built = given.facts["built_for"]["device_type"]
-    return family_of_device_type(built), f"vLLM Ascend built for {built}" if built else ""
+    return "", ""
 
 
 def plain_device_type(device_type: str) -> str:

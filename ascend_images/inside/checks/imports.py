@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed
+from ..answers import NOT_LIVE, Given, Said, check, failed, in_image, not_run, passed
 from ..words import canonical, last_line, without_log_lines
 
 #: What the end of stderr says where only the driver, or a device, is missing.
@@ -35,12 +35,27 @@ def blame(given: Given, stderr: str) -> str:
     for name, said in given.failures(*_CAUSES):
         for subject in re.split(r",\s*", said.subject):
             facts = given.installed.get(canonical(subject))
-            words = [subject, *(facts["modules"] if facts else [subject.replace("-", "_")])]
+            words = [
+                subject,
+                *(facts["modules"] if facts else [subject.replace("-", "_")]),
+                *modules_of(given, subject),
+            ]
             if name == "elf-needs":
                 words = [posixpath.basename(subject)]
             if any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", stderr) for word in words):
                 return f"{name}: {said.subject}"
     return ""
+
+
+def modules_of(given: Given, subject: str) -> list[str]:
+    """Return the module and the folder of the source that a finding is about, by its name or its distribution's."""
+    name = canonical(subject)
+    named = [
+        source
+        for source in given.sources
+        if name in (canonical(source["name"]), canonical(source.get("distribution") or source["name"]))
+    ]
+    return [source[key] for source in named for key in ("module", "path") if source.get(key)]
 
 
 def blame_host(given: Given, stderr: str) -> str:
@@ -101,14 +116,8 @@ def check_entry_points(given: Given) -> list[Said]:
             answers.append(not_run(name, f"because of entry-points: {causes[cause]}, which fails in the same way"))
         else:
             causes[cause] = name
-            answers.append(
-                failed(
-                    name,
-                    cause,
-                    f"import {name}",
-                    f"python3 -c 'import {name.rpartition('.')[0] or name}'"
-                    if "." in name and name.rpartition(".")[2][:1].isupper()
-                    else f"python3 -c 'import {name}'",
-                )
-            )
-    return answers
+            # A last part with a capital is an attribute.
+            module = name.rpartition(".")[0] if name.rpartition(".")[2][:1].isupper() else ""
+            then = in_image(given, f"python3 -c 'import {module or name}'")
+            answers.append(failed(name, cause, f"import {name}", then))
+    return answers or [not_run("", "nothing to import: neither torch, vLLM nor a module of the pins")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..answers import Given, Said, check, failed
+from ..answers import Given, Said, check, failed, not_run
 from ..words import few, numbers_of
 
 
@@ -16,6 +16,8 @@ def check_elf_needs(given: Given) -> list[Said]:
 
     Told from ELF headers, nothing is imported.
     """
+    if not any(given.facts["elf"]["needs"].values()):
+        return [not_run("", "no library of a package asks for any")]
     answers = []
     for library, needs in sorted(given.facts["elf"]["needs"].items()):
         offer = given.facts["elf"]["offers"][library]

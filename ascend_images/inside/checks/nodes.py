@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed, unknown, variant
+from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed, unknown, variant_option
 from ..facts.npu import VISIBLE, npu_numbers
 from ..words import INSTALL_ROOT, Facts, count, few
 
@@ -35,8 +35,14 @@ def davinci(numbers: Sequence[int]) -> str:
 
 
 def mounts(given: Given) -> str:
-    """Return the command that prints how to start a container with what NPUs need."""
-    return f"start the container as this prints it: invoke run --variant {variant(given)} --print"
+    """Return how a container gets what NPUs need: what prints its start, or who it was started by looks at its host."""
+    if given.reference:
+        return "see what this host has for containers, and what it lacks: invoke doctor"
+    option = variant_option(given)
+    if option:
+        return f"start the container as this prints it: invoke run{option} --print"
+    named = "with IMAGE set to its image, which docker ps names, start the container as this prints it"
+    return f'{named}: invoke run --image "$IMAGE" --print'
 
 
 def because_of(given: Given, *checks: str) -> Said | None:
@@ -120,7 +126,7 @@ def check_npu(given: Given) -> list[Said]:
     if not required(given):
         return [not_run("", NO_NPU)]
     wanted = asked(given)
-    then = f"on a host with NPUs {mounts(given)}"
+    then = "run this on a host with NPUs (invoke doctor)" if given.reference else f"on a host with NPUs {mounts(given)}"
     if wanted:
         return [failed("/dev/davinci*", f"{NO_NPU}: 0 of {count(len(wanted), 'NPU')}", davinci(wanted), then)]
     return [failed("/dev/davinci*", NO_NPU, "an NPU, as --require-npu insists", then)]
@@ -194,7 +200,8 @@ def check_device_access(given: Given) -> list[Said]:
                 f"uid {user['uid']}",
                 f"no passwd entry, and {count(len(nodes(given)), 'NPU')}: HCCL's start over several cards needs one",
                 f"a passwd entry for uid {user['uid']}",
-                f"build an image that has it (RUN useradd --uid {user['uid']} …), or start the container as root",
+                f"build an image that has it (RUN useradd --create-home --uid {user['uid']} npu), "
+                "or start the container as root",
             )
         )
     return answers or [passed(f"uid {user['uid']}", user["name"])]

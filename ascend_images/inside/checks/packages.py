@@ -5,8 +5,21 @@ from __future__ import annotations
 import fnmatch
 import re
 
-from ..answers import NO_LOCK, NO_PINS, Given, Said, check, failed, not_run, of_cann, passed, unknown, variant
-from ..words import FEW, base_version, canonical, count, few, plain_version, same_version
+from ..answers import (
+    NO_LOCK,
+    NO_PINS,
+    NOTHING_INSTALLED,
+    Given,
+    Said,
+    check,
+    failed,
+    not_run,
+    of_cann,
+    passed,
+    unknown,
+    variant_option,
+)
+from ..words import FEW, Facts, base_version, canonical, count, few, plain_version, same_version
 from .ours import TORCH_FAMILY, ours, source_distributions
 
 #: torchvision and torchaudio by the X.Y of torch (Ascend/pytorch's and pytorch.org's tables).
@@ -36,6 +49,8 @@ def fits_pin(given: Given, pin: str, version: str) -> bool | None:
 )
 def check_duplicate_packages(given: Given) -> list[Said]:
     """A package copied over another version of itself leaves two dist-infos, and files of both."""
+    if not given.installed:
+        return [NOTHING_INSTALLED]
     paths = [source.get("path") for source in given.sources if source.get("path")]
     places: dict[str, list[str]] = {}
     for facts in given.facts["distributions"]:
@@ -142,6 +157,8 @@ def check_forbidden_packages(given: Given) -> list[Said]:
 
     triton lays itself over triton-ascend, and torch no longer imports (vllm-ascend#7790).
     """
+    if not given.installed:
+        return [NOTHING_INSTALLED]
     reasons: dict[str, list[str]] = {}
     for name in sorted(given.installed):
         if reason := forbidden_by(given, name):
@@ -192,9 +209,8 @@ def check_pinned_packages(given: Given) -> list[Said]:
         return [NO_PINS if not given.image else unknown("", f"image.json has no packages for {given.arch}")]
     answers = []
     known = {canonical(name) for name in TORCH_FAMILY} | given.blamed("duplicate-packages")
-    for name, pin in sorted(given.pins.items()):
-        if canonical(name) in known:
-            continue
+    compared = {name: pin for name, pin in given.pins.items() if canonical(name) not in known}
+    for name, pin in sorted(compared.items()):
         found = given.version(name)
         if not found:
             answers.append(
@@ -208,7 +224,9 @@ def check_pinned_packages(given: Given) -> list[Said]:
             answers.append(
                 failed(name, found, pin, "see which install step brought this version; lock.txt has the whole set")
             )
-    return answers or [passed("", count(len(given.pins), "package"))]
+    if not compared:
+        return [not_run("", "every pin has its check before this one")]
+    return answers or [passed("", count(len(compared), "package"))]
 
 
 @check(
@@ -225,10 +243,13 @@ def check_locked_packages(given: Given) -> list[Said]:
         return [NO_LOCK]
     # What a check before this one has named, and what is installed from its source.
     known = given.blamed("duplicate-packages", "torch-family", "pinned-packages") | set(source_distributions(given))
+    compared = {name: version for name, version in given.lock.packages.items() if name not in known}
+    if not compared:
+        return [not_run("", "lock.txt names no package that has no check before this one")]
     answers = []
-    for name, version in sorted(given.lock.packages.items()):
+    for name, version in sorted(compared.items()):
         found = given.version(name)
-        if name not in known and not (found and same_version(version, found)):
+        if not (found and same_version(version, found)):
             answers.append(
                 failed(name, found or "not installed", version, "install the lock last, and nothing after it")
             )
@@ -242,7 +263,7 @@ def check_locked_packages(given: Given) -> list[Said]:
                 "install the lock last, and nothing after it",
             )
         ]
-    return answers or [passed("", count(len(given.lock.packages), "package"))]
+    return answers or [passed("", count(len(compared), "package"))]
 
 
 #: What CANN's base images install with pip (Ascend/cann-container-image), and what that asks for.
@@ -267,6 +288,8 @@ def check_extra_packages(given: Given) -> list[Said]:
     """
     if given.lock is None:
         return [NO_LOCK]
+    if not given.installed:
+        return [NOTHING_INSTALLED]
     base, open_names = set(), [canonical(name) for name in _OF_BASE]
     while open_names:
         name = open_names.pop()
@@ -293,7 +316,7 @@ def check_extra_packages(given: Given) -> list[Said]:
                 ", ".join(text.split()[0] for text in brought),
                 few(brought),
                 "packages of lock.txt and sources only",
-                f"lock it (invoke lock --variant {variant(given)}) or leave it out",
+                f"lock it (invoke lock{variant_option(given)}) or leave it out",
             )
         )
     if others:
@@ -315,6 +338,8 @@ def check_extra_packages(given: Given) -> list[Said]:
 )
 def check_shared_files(given: Given) -> list[Said]:
     """Triton and triton-ascend write one directory; removing one then damages the other (vllm-ascend#7790)."""
+    if not given.installed:
+        return [NOTHING_INSTALLED]
     answers = []
     for pair in given.facts["shared_files"]:
         if not any(forbidden_by(given, name) for name in pair["owners"]):
@@ -350,12 +375,13 @@ def check_shared_files(given: Given) -> list[Said]:
 def check_damaged_packages(given: Given) -> list[Said]:
     """After "just uninstall triton" files of triton-ascend were missing, and torch did not import (vllm-ascend#7790).
 
-    Bytecode does not count, nor do files that the pins patch.
+    Bytecode does not count, nor do files that the pins patch. What the lock brought has a RECORD with a hash of each
+    file; without, nobody can tell whether it is whole.
     """
     known = ours(given)
     blamed = {name for pair in given.facts["shared_files"] for name in pair["owners"]}
     twice = given.blamed("duplicate-packages")
-    answers = []
+    answers, compared = [], 0
     for name, facts in sorted(given.installed.items()):
         if of_cann(facts):
             continue
@@ -370,8 +396,12 @@ def check_damaged_packages(given: Given) -> list[Said]:
             )
             continue
         record = facts["record"]
+        untold = "" if record and not record["unhashed_count"] else unproven(given, facts)
+        if untold and name in known and name not in twice:
+            answers.append(unknown(name, untold, f"uninstall {name} and install it again"))
         if record is None:
             continue
+        compared += 1
         if name in twice or (not record["missing_count"] and (not record["changed_count"] or name in blamed)):
             continue
         parts = []
@@ -395,7 +425,22 @@ def check_damaged_packages(given: Given) -> list[Said]:
             )
         else:
             answers.append(unknown(name, f"{text}; it is the base image's own"))
-    return answers
+    if not answers and not compared:
+        return [not_run("", "no distribution has a RECORD")]
+    return answers or [passed("", count(compared, "RECORD"))]
+
+
+def unproven(given: Given, facts: Facts) -> str:
+    """Return why files of a distribution cannot be compared with its RECORD, empty where they can.
+
+    That of a source lies beside its checkout, which git compares.
+    """
+    record, place = facts["record"], f"{facts['location']}/"
+    if any(place.startswith(f"{source['path'].rstrip('/')}/") for source in given.sources if source.get("path")):
+        return ""
+    if record is None:
+        return f"{facts['location']}/{facts['metadata']} has no RECORD, so its files are not known"
+    return f"the RECORD has no hash of {count(record['unhashed_count'], 'file')} ({few(record['unhashed'])})"
 
 
 @check(
@@ -405,8 +450,12 @@ def check_damaged_packages(given: Given) -> list[Said]:
 )
 def check_patches(given: Given) -> list[Said]:
     """A patch by line number breaks silently when its package moves; here the text and its count are asked for."""
+    if not given.image:
+        return [NO_PINS]
+    if not given.image.get("patches"):
+        return [not_run("", "the pins patch nothing")]
     answers = []
-    for patch, facts in zip(given.image.get("patches", []), given.facts["patches"]):
+    for patch, facts in zip(given.image["patches"], given.facts["patches"]):
         wanted = f"{patch['count']} times the new text and none of the old in {patch['file']}"
         # Where the new text contains the old one, the old cannot vanish.
         old = facts["old"] - (facts["new"] * patch["replace"].count(patch["find"]))
@@ -428,4 +477,4 @@ def check_patches(given: Given) -> list[Said]:
                     "see whether the package has changed, and pin the patch to it",
                 )
             )
-    return answers
+    return answers or [passed("", f"{len(given.image['patches'])} applied")]

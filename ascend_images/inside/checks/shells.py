@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
-from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed
-from ..words import LISTS, entries, few, without_userinfo
+from ..answers import NOT_LIVE, Given, Said, check, failed, in_image, not_run, passed, unknown
+from ..words import LISTS, entries, few, without_secrets
 from .environment import blamed_variables, in_env_order, in_order
 from .releases import released_variables
 
@@ -25,8 +26,18 @@ def check_shells(given: Given) -> list[Said]:
     if not given.facts["live"]:
         return [NOT_LIVE]
     answers = [shell_answer(given, label, words) for label, words in (("sh", "sh -c"), ("login", "bash -l"))]
-    if facts.get("exec") is not None:
-        answers.append(exec_answer(given, facts["exec"], facts["python3"].get("exec", "")))
+    if not facts["env_runs"]:
+        then = f"run it: {in_image(given, '/usr/bin/env true')}"
+        answers.append(failed("/usr/bin/env", "it does not run", "what the first line of scripts names", then))
+    if not facts["env_runs"] and given.reference:
+        answers.append(not_run("docker exec", "because of /usr/bin/env, which tells the environment from outside"))
+    elif facts.get("exec") is not None:
+        answers.append(exec_answer(given, facts["exec"], facts["python3"].get("exec")))
+    elif given.reference:
+        then = f'c=$(docker run -d {shlex.quote(given.reference)} sleep 600); docker exec "$c" env; docker rm -f "$c"'
+        answers.append(
+            unknown("docker exec", "the container had ended, or has no shell, before it could be asked", then)
+        )
     return answers
 
 
@@ -34,7 +45,7 @@ def shell_answer(given: Given, label: str, words: str) -> Said:
     """Return what a shell sees, compared with the process that check.py is."""
     facts = given.facts["environment"]
     if facts[label] is None:
-        then = f"run it: {words}" + (" 'env'" if label == "sh" else "")
+        then = f"run it: {in_image(given, words + (' env' if label == 'sh' else ' -c env'))}"
         return failed(words, "it ends before it could answer", "a shell", then)
     released = released_variables(given)
     wrong = []
@@ -61,11 +72,15 @@ def shell_answer(given: Given, label: str, words: str) -> Said:
     return passed(words)
 
 
-def exec_answer(given: Given, found: Mapping[str, str], python: str) -> Said:
-    """Return what `docker exec` sees; somebody outside the container looked. Without pins, its Python alone counts."""
+def exec_answer(given: Given, found: Mapping[str, str], python: str | None) -> Said:
+    """Return what `docker exec` sees; somebody outside looked. Without pins its Python alone counts, if asked."""
     wrong = []
     own = {given.facts["environment"]["python3"]["process"], given.facts["python"]["executable"]}
-    if python and python not in own and given.real(python) not in own:
+    if python == "" and not given.image:
+        return unknown("docker exec", "it finds no python3, and the image has no pins that say whether it should")
+    if python == "":
+        wrong.append("python3 is not found")
+    elif python is not None and python not in own and given.real(python) not in own:
         wrong.append(f"python3 is {python}")
     blamed = blamed_variables(given)
     for name, template in sorted(given.image.get("env", {}).items()):
@@ -78,7 +93,7 @@ def exec_answer(given: Given, found: Mapping[str, str], python: str) -> Said:
             missing, ordered = in_order(given, [entry for entry in entries(wanted) if entry], entries(value))
             if missing or not ordered:
                 wrong.append(f"{name} lacks {few(missing)}" if missing else f"{name} has another order")
-        elif value != without_userinfo(wanted):
+        elif value != without_secrets(wanted):
             wrong.append(f"{name} is {value or '(empty)'}")
     if wrong:
         wanted = "python3 of the image and every variable of the pins"

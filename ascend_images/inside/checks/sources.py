@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..answers import NO_PINS, NOT_LIVE, Given, Said, check, failed, not_run, passed, unknown
+from ..answers import NO_PINS, NO_SOURCES, NOT_LIVE, Given, Said, check, failed, in_image, not_run, passed, unknown
 from ..words import canonical, count, few
-from .families import family_of_device_type, made_for, plain_device_type
+from .families import family_of_device_type, meant_for, plain_device_type
 
 
 @check(
@@ -59,7 +59,7 @@ def check_source_commit(given: Given) -> list[Said]:
                     name,
                     f"{path} has {count(len(facts['changed']), 'change')}: {few(facts['changed'])}",
                     "a clean checkout",
-                    f"git -C {path} diff",
+                    in_image(given, f"git -C {path} diff"),
                 )
             )
         elif facts["changed"] is None:
@@ -70,7 +70,7 @@ def check_source_commit(given: Given) -> list[Said]:
             )
         else:
             answers.append(passed(name, facts["head"]))
-    return answers
+    return answers or [NO_SOURCES]
 
 
 @check(
@@ -128,7 +128,7 @@ def check_source_origin(given: Given) -> list[Said]:
                     f"install {source['name']} from {path}, after everything that depends on it",
                 )
             )
-    return answers
+    return answers or [not_run("", "the pins name no source that is imported")]
 
 
 def inside(path: str, folder: str) -> bool:
@@ -168,6 +168,7 @@ def check_source_version(given: Given) -> list[Said]:
             answers.append(failed(name, f"{source['module']}.__version__ is {inner}", wanted.split("+")[0], told))
             continue
         if source.get("install") != "editable":
+            answers += [passed(name, inner)] if inner is not None else []
             continue
         distribution = source.get("distribution") or name
         found = given.version(distribution)
@@ -186,7 +187,7 @@ def check_source_version(given: Given) -> list[Said]:
             answers.append(failed(name, f"{distribution} {found}", wanted, told))
         else:
             answers.append(passed(name, found))
-    return answers
+    return answers or [not_run("", "the pins name no source that says its version")]
 
 
 @check(
@@ -227,7 +228,7 @@ def check_compiled_extensions(given: Given) -> list[Said]:
             answers.append(
                 passed(name, f"{count(len(facts['extensions']), 'shared object')}, device type {built or 'not told'}")
             )
-    return answers
+    return answers or [not_run("", "nothing in it is compiled for a chip")]
 
 
 def wheel_answers(given: Given) -> list[Said]:
@@ -235,9 +236,12 @@ def wheel_answers(given: Given) -> list[Said]:
     built = given.facts["built_for"]
     if not built["device_type"] or any(source.get("module") == "vllm_ascend" for source in given.sources):
         return []
-    wanted, says = made_for(given)
-    if not wanted or family_of_device_type(built["device_type"]) == wanted:
-        return [passed("vllm-ascend", f"device type {built['device_type']}")] if wanted else []
+    wanted, says = meant_for(given)
+    if not wanted:
+        found = f"built for device type {built['device_type']}; which chip the image is for is not known"
+        return [unknown("vllm-ascend", found)]
+    if family_of_device_type(built["device_type"]) == wanted:
+        return [passed("vllm-ascend", f"device type {built['device_type']}")]
     then = "install the wheel for this chip, or compile it from source with SOC_VERSION of the chip"
     found = f"built for device type {built['device_type']} ({built['file']})"
     return [failed("vllm-ascend", found, f"{wanted}, by {says}", then)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..answers import Given, Said, check, failed
+from ..answers import NO_PINS, Given, Said, check, failed, not_run
 from ..words import few, release_key, releases_named
 
 
@@ -17,6 +17,8 @@ def check_start_up(given: Given) -> list[Said]:
 
     A public image that laid CANN 8.5.2 over 8.5.1 still sources the scripts of 8.5.1.
     """
+    if not given.facts["startup"] and not given.image.get("cann_scripts"):
+        return [not_run("", "no start-up file, and no ENTRYPOINT in image.json")]
     cann, answers = release_key(given.image.get("cann", "")), []
     others: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
@@ -39,4 +41,5 @@ def check_start_up(given: Given) -> list[Said]:
             near = given.facts["paths"].get(path, {}).get("near", "")
             wanted = f"a script that exists{f'; there is {near}' if near else ''}"
             answers.append(failed(path, f"not there, and sourced by {few(files)}", wanted, "correct what sources it"))
-    return answers
+    # Scripts that exist are half of the question.
+    return answers or ([] if cann else [NO_PINS])

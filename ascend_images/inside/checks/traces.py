@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Mapping
 
-from ..answers import Given, Said, check, failed
+from ..answers import NOT_LIVE, Given, Said, check, failed, not_run, passed
 from ..facts.environment import PROXY
 from ..words import few
 
@@ -30,6 +30,8 @@ def check_build_variables(given: Given) -> list[Said]:
 
     A public image for 8.5.2 has both in its ENV.
     """
+    if not given.facts["live"]:
+        return [NOT_LIVE]
     allowed = given.image.get("env", {})
     return [
         failed(name, f"{name}={value}", "not in ENV", "set it for the one command that needs it")
@@ -74,6 +76,13 @@ def setting_findings(given: Given, kind: str, wanted: str, then: str) -> list[Sa
     return [failed(file, few(lines), wanted, then) for file, lines in sorted(files.items())]
 
 
+def with_environment(given: Given, answers: list[Said]) -> list[Said]:
+    """Return the answers about ENV and files; of a directory only the files are known."""
+    if given.facts["live"]:
+        return answers
+    return [*(answers or [passed("files")]), not_run("ENV", "a directory has none")]
+
+
 @check(
     "tls",
     "Is the verification of certificates on, everywhere?",
@@ -85,7 +94,8 @@ def check_tls(given: Given) -> list[Said]:
     answers = [
         failed(name, f"{name}={given.env()[name]}", "certificates are verified", then) for name in tls_off(given.env())
     ]
-    return answers + setting_findings(given, "tls", "certificates are verified", then)
+    answers += setting_findings(given, "tls", "certificates are verified", then)
+    return with_environment(given, answers)
 
 
 @check(
@@ -98,7 +108,7 @@ def check_proxies(given: Given) -> list[Said]:
     then = "remove it; the engine gives proxies to a build or a container by itself (docker's config.json)"
     named = [name for name, value in sorted(given.env().items()) if PROXY.fullmatch(name) and value]
     answers = [failed(name, f"{name}={given.env()[name]}", "no proxy in ENV", then) for name in named]
-    return answers + setting_findings(given, "proxy", "no proxy in a file", then)
+    return with_environment(given, answers + setting_findings(given, "proxy", "no proxy in a file", then))
 
 
 @check(

@@ -12,57 +12,83 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..answers import of_cann
 from ..tree import Tree
 from ..words import FEW, Facts, canonical, json_object
 
 
+class Recorded(NamedTuple):
+    """A file of a RECORD: where it lies, its hash as written there, and its size in bytes; None where it says none."""
+
+    path: str
+    digest: str
+    size: int | None = None
+
+
+#: Bytes of a METADATA: it may hold a whole README.
+_METADATA_LIMIT = 8 << 20
+
+
 def distributions(
     tree: Tree, folders: Sequence[str], patched: Iterable[str] = ()
-) -> tuple[list[Facts], list[list[tuple[str, str]]]]:
+) -> tuple[list[Facts], list[list[Recorded]]]:
     """Return every distribution found, and beside each its files with the hashes that its RECORD says.
 
     The order within one name is that of `folders`: as in Python, the first one counts. Contents of files that the pins
-    patch (paths in site-packages) and of bytecode are not compared.
+    patch (paths in site-packages) and of bytecode are not compared. Missing is what is no file: a link that leads to
+    nothing, a directory in its place.
     """
     exempt = (".pyc", *(f"/{file}" for file in patched))
-    found: list[tuple[Facts, list[tuple[str, str]]]] = []
-    jobs: list[tuple[str, str]] = []
+    found: list[tuple[Facts, list[Recorded]]] = []
+    jobs: list[Recorded] = []
     for folder in folders:
         for name in tree.names(folder):
             if name.endswith((".dist-info", ".egg-info")) and name[0] not in "~.":
                 found.append(one_distribution(tree, folder, name))
     for _, files in found:
-        jobs.extend((path, digest) for path, digest in files if digest and not path.endswith(exempt))
+        jobs.extend(file for file in files if file.digest and not file.path.endswith(exempt))
     with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
-        same = dict(zip([path for path, _ in jobs], pool.map(lambda job: file_is(tree, *job), jobs)))
+        same = dict(zip(jobs, pool.map(lambda file: file_is(tree, file), jobs)))
     for facts, files in found:
         if facts["record"] is not None:
-            missing = [path for path, _ in files if not path.endswith(".pyc") and not os.path.lexists(tree.at(path))]
-            changed = [path for path, digest in files if digest and same.get(path) is False]
-            facts["record"].update(
-                missing=missing[:FEW], missing_count=len(missing), changed=changed[:FEW], changed_count=len(changed)
-            )
+            lists = {
+                "missing": [
+                    file.path for file in files if not file.path.endswith(".pyc") and not tree.is_file(file.path)
+                ],
+                "changed": [file.path for file in files if same.get(file) is False],
+                "unhashed": [
+                    file.path for file in files if same.get(file) is None and may_not_be_unhashed(file, exempt)
+                ],
+            }
+            for name, paths in lists.items():
+                facts["record"].update({name: paths[:FEW], f"{name}_count": len(paths)})
     order = sorted(range(len(found)), key=lambda index: (canonical(found[index][0]["name"]), index))
     return [found[index][0] for index in order], [found[index][1] for index in order]
 
 
-def one_distribution(tree: Tree, folder: str, name: str) -> tuple[Facts, list[tuple[str, str]]]:
+def may_not_be_unhashed(file: Recorded, exempt: tuple[str, ...]) -> bool:
+    """Tell whether a file of a RECORD must have a hash: all but the RECORD itself, its signatures, and bytecode."""
+    return not file.path.endswith((".dist-info/RECORD", ".dist-info/RECORD.jws", ".dist-info/RECORD.p7s", *exempt))
+
+
+def one_distribution(tree: Tree, folder: str, name: str) -> tuple[Facts, list[Recorded]]:
     """Read one .dist-info or .egg-info."""
     place = f"{folder}/{name}"
     whole = (
-        tree.text(f"{place}/METADATA")
-        or tree.text(f"{place}/PKG-INFO")
-        or (tree.text(place) if not tree.is_dir(place) else None)
+        tree.text(f"{place}/METADATA", _METADATA_LIMIT)
+        or tree.text(f"{place}/PKG-INFO", _METADATA_LIMIT)
+        or (tree.text(place, _METADATA_LIMIT) if not tree.is_dir(place) else None)
     )
     head = email.parser.HeaderParser().parsestr(whole or "")
     guess = name.rsplit(".", 1)[0].split("-")
     origin = json_object(tree.text(f"{place}/direct_url.json"))
     editable = bool(origin.get("dir_info", {}).get("editable")) if isinstance(origin.get("dir_info"), dict) else False
     files = record_files(folder, tree.text(f"{place}/RECORD"))
-    inside = sorted({path[len(folder) + 1 :].split("/")[0] for path, _ in files if path.startswith(f"{folder}/")})
+    inside = sorted(
+        {file.path[len(folder) + 1 :].split("/")[0] for file in files if file.path.startswith(f"{folder}/")}
+    )
     facts: Facts = {
         "name": head.get("Name") or guess[0],
         "version": head.get("Version") or (guess[1] if len(guess) > 1 else ""),
@@ -80,28 +106,41 @@ def one_distribution(tree: Tree, folder: str, name: str) -> tuple[Facts, list[tu
     return facts, files
 
 
-def record_files(folder: str, record: str | None) -> list[tuple[str, str]]:
+def record_files(folder: str, record: str | None) -> list[Recorded]:
     """Return the files of a RECORD as absolute paths, each with its hash where it has one (PEP 376, PEP 427)."""
     rows = csv.reader((record or "").replace("\0", "").splitlines())
-    return [
-        (posixpath.normpath(posixpath.join(folder, row[0])), row[1] if len(row) > 1 else "")
-        for row in rows
-        if row and row[0]
-    ]
-
-
-def file_is(tree: Tree, path: str, digest: str) -> bool:
-    """Tell whether a file has the hash of a RECORD; what cannot be judged counts as equal, a missing file too."""
-    method, _, wanted = digest.partition("=")
-    if method != "sha256":
-        return True
-    hasher = hashlib.sha256()
+    files = []
     try:
-        with open(tree.at(path), "rb") as stream:
+        for row in rows:
+            if row and row[0]:
+                size = int(row[2]) if len(row) > 2 and re.fullmatch("[0-9]{1,18}", row[2], re.ASCII) else None
+                path = posixpath.normpath(posixpath.join(folder, row[0]))
+                files.append(Recorded(path, row[1] if len(row) > 1 else "", size))
+    except csv.Error:  # a field of more than 128 kB is no path
+        return []
+    return files
+
+
+def file_is(tree: Tree, file: Recorded) -> bool | None:
+    """Tell whether a file has the hash of a RECORD; None where the RECORD's hash is of a kind that proves nothing.
+
+    A file that is missing counts as equal here, one that cannot be read does not.
+    """
+    method, _, wanted = file.digest.partition("=")
+    if method not in ("sha256", "sha384", "sha512"):
+        return None
+    place = tree.at(file.path)
+    if not os.path.isfile(place):
+        return True
+    hasher = hashlib.new(method)
+    try:
+        if file.size is not None and os.path.getsize(place) != file.size:
+            return False
+        with open(place, "rb") as stream:
             while block := stream.read(1 << 20):
                 hasher.update(block)
     except OSError:
-        return True
+        return False
     return hasher.digest() == urlsafe_bytes(wanted)
 
 
@@ -117,14 +156,14 @@ def urlsafe_bytes(text: str) -> bytes:
 _LITTER = ("test", "tests", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
 
 
-def shared_files(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[tuple[str, str]]]) -> list[Facts]:
+def shared_files(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[Recorded]]) -> list[Facts]:
     """Return the pairs of distributions that write the same files with different contents.
 
     Equal files do no harm, and a namespace package of the old kind has an `__init__.py` in each of its distributions.
     """
     owners: dict[str, list[tuple[int, str]]] = {}
     for index, facts in enumerate(found):
-        for path, digest in [] if of_cann(facts) else files[index]:
+        for path, digest, _ in [] if of_cann(facts) else files[index]:
             inner = path[len(facts["location"]) + 1 :]
             ours = path.startswith(facts["location"] + "/") and ("/" in inner or inner.endswith((".py", ".so")))
             if ours and inner.split("/")[0] not in _LITTER and ".dist-info/" not in path and not path.endswith(".pyc"):
@@ -143,9 +182,7 @@ def shared_files(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[tu
     ]
 
 
-def module_owners(
-    found: Sequence[Facts], files: Sequence[Sequence[tuple[str, str]]], image: Mapping[str, Any]
-) -> Facts:
+def module_owners(found: Sequence[Facts], files: Sequence[Sequence[Recorded]], image: Mapping[str, Any]) -> Facts:
     """Return, for each source's module, the distributions that hold a package of that name themselves."""
     owners: Facts = {}
     for source in image.get("sources", []):
@@ -157,23 +194,28 @@ def module_owners(
             {
                 canonical(facts["name"])
                 for index, facts in enumerate(found)
-                for path, _ in files[index]
+                for path, _, _ in files[index]
                 if path in (f"{facts['location']}/{inner}/__init__.py", f"{facts['location']}/{inner}.py")
             }
         )
     return owners
 
 
-_CUDA_LIBRARY = re.compile(r"/lib(?:torch_cuda\w*|c10_cuda|cudart|cublas|cudnn|torch_hip)[.\w-]*\.so[.\d]*$")
+CUDA_LIBRARY = re.compile(r"/lib(?:torch_cuda\w*|c10_cuda|cudart|cublas|cudnn|torch_hip)[.\w-]*\.so[.\d]*$")
 
 
-def torch_facts(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[tuple[str, str]]]) -> Facts:
-    """Return what torch was built for, from its files: CUDA libraries, the CUDA version it says, its C++ ABI."""
+def torch_facts(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[Recorded]]) -> Facts:
+    """Return what torch was built for, from its files: CUDA libraries, the CUDA version it says, its C++ ABI.
+
+    What lies in its folder of libraries counts whether or not its RECORD has it: that is where they are loaded from.
+    """
     facts: Facts = {"cuda_files": [], "cuda_version": "", "cxx11_abi": None}
     for index, distribution in enumerate(found):
         if canonical(distribution["name"]) != "torch":
             continue
-        facts["cuda_files"] = sorted(path for path, _ in files[index] if _CUDA_LIBRARY.search(path))[:FEW]
+        folder = f"{distribution['location']}/torch/lib"
+        there = [*(file.path for file in files[index]), *(f"{folder}/{name}" for name in tree.names(folder))]
+        facts["cuda_files"] = sorted({path for path in there if CUDA_LIBRARY.search(path)})[:FEW]
         text = tree.text(f"{distribution['location']}/torch/version.py") or ""
         said = re.search(r"^cuda\s*(?::[^=]+)?=\s*['\"]([^'\"]+)", text, re.MULTILINE)
         facts["cuda_version"] = said.group(1) if said else ""
@@ -185,6 +227,8 @@ def torch_facts(tree: Tree, found: Sequence[Facts], files: Sequence[Sequence[tup
 def cxx11_abi(tree: Tree, library: str) -> bool | None:
     """Tell whether a C++ library was built with the new ABI: its names of std::string then hold `__cxx11`."""
     try:
+        if not tree.is_file(library):
+            return None
         with open(tree.at(library), "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return (data.find(b"__cxx11") >= 0) if data.find(b"GLIBCXX_") >= 0 else None
     except (OSError, ValueError):

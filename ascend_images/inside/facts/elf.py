@@ -23,6 +23,8 @@ class Elf:
 
 def elf_machine(tree: Tree, path: str) -> str:
     """Return the machine an executable was built for, empty where that cannot be told."""
+    if not tree.is_file(path):
+        return ""
     try:
         with open(tree.at(path), "rb") as stream:
             head = stream.read(20)
@@ -37,6 +39,9 @@ def read_elf(path: str) -> Elf | None:
     They are found by way of the dynamic segment (DT_VERNEED, DT_VERDEF): sections may be stripped. Layouts are those
     of the System V ABI and of the Linux Standard Base, "Symbol Versioning".
     """
+    # Opening a pipe would wait for somebody who writes.
+    if not os.path.isfile(path):
+        return None
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _ElfReader(data).elf()

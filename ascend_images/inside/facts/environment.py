@@ -6,17 +6,24 @@ import difflib
 import os
 import posixpath
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..process import run
 from ..tree import Tree
-from ..words import LISTS, OWN_VARIABLES, SYSTEM_PATH, Facts, entries, without_userinfo
+from ..words import LISTS, OWN_VARIABLES, SYSTEM_PATH, Facts, entries, shown_value
 
-_SHELL_PROBE = r"printf '\0\0'; command -v python3 || true; printf '\0'; env -0"
+# What the shell hands on, told by the Python that runs this: the image's `env` may be broken, `export -p` is quoted in
+# every shell's own way, and Python's own os.environ has what it sets itself (PEP 538).
+_TELL = "import sys; sys.stdout.buffer.write(open('/proc/self/environ', 'rb').read())"
+_SHELL_PROBE = (
+    r"printf '\0\0'; command -v python3 || true; printf '\0'; "
+    f"{shlex.quote(sys.executable or 'python3')} -I -S -c {shlex.quote(_TELL)}"
+)
 PROXY = re.compile(r"(?:https?|ftp|all|no)_proxy", re.IGNORECASE)
-_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY", re.IGNORECASE)
 
 
 def shown(environment: Mapping[str, str]) -> dict[str, str]:
@@ -25,9 +32,7 @@ def shown(environment: Mapping[str, str]) -> dict[str, str]:
     for name in sorted(environment):
         if name in OWN_VARIABLES or "%%" in name or "()" in name or given_by_engine(name, environment):
             continue
-        kept[name] = (
-            "(hidden)" if _SECRET_NAME.search(name) and environment[name] else without_userinfo(environment[name])
-        )
+        kept[name] = shown_value(name, environment[name])
     return kept
 
 
@@ -41,8 +46,12 @@ def given_by_engine(name: str, environment: Mapping[str, str]) -> bool:
 
 
 def environment_facts(tree: Tree, image: Mapping[str, Any]) -> Facts:
-    """Return the environment of this process, of `sh -c`, of a login shell, and what the set_env scripts add."""
+    """Return the environment of this process, of `sh -c`, of a login shell, and what the set_env scripts add.
+
+    `env_runs`: whether /usr/bin/env runs, by which scripts find their interpreters.
+    """
     facts: Facts = {"process": shown(os.environ) if tree.live else {}, "sh": None, "login": None, "set_env": None}
+    facts["env_runs"] = run(["/usr/bin/env", "true"]).ok if tree.live else None
     facts["python3"] = {"process": tree.resolve(shutil.which("python3") or "") if tree.live else ""}
     if not tree.live:
         return facts

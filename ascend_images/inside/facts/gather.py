@@ -21,6 +21,7 @@ from .settings import leftovers, setting_facts
 from .sources import built_for, source_facts
 from .startup import startup_facts
 from .system import python_facts, system_facts
+from .unowned import preload_facts, unowned_facts
 
 
 def gather(
@@ -55,6 +56,8 @@ def gather(
         "distributions": found,
         "shared_files": shared_files(tree, found, files),
         "module_owners": module_owners(found, files, image),
+        "unowned": unowned_facts(tree, folders, found, files, image),
+        "preload": preload_facts(tree),
         "torch": torch_facts(tree, found, files),
         "patches": patch_facts(tree, folders, image),
         "sources": {source["name"]: source_facts(tree, source) for source in image.get("sources", [])},

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..process import run
-from ..words import Facts, canonical, entries, json_object, last_line, without_userinfo
+from ..words import MARK, Facts, canonical, entries, json_object, last_line, marked, without_secrets
 
 _ORIGIN_PROBE = """
 import importlib.util, json, sys
 answers = {}
-for name in sys.argv[1:]:
+for name in sys.argv[2:]:
     try:
         spec = importlib.util.find_spec(name)
         answers[name] = {
@@ -23,7 +23,7 @@ for name in sys.argv[1:]:
         }
     except BaseException as error:
         answers[name] = {"origin": "", "namespace": [], "error": "{}: {}".format(type(error).__name__, error)}
-print(json.dumps(answers))
+print("\\n" + sys.argv[1] + json.dumps(answers))
 """
 
 _IMPORT_PROBE = """
@@ -56,8 +56,8 @@ def module_origins(python: str, modules: Sequence[str], place: str, limit: float
     """
     if not modules:
         return {}
-    ran = run([python, "-c", _ORIGIN_PROBE, *modules], cwd=place, env=quiet_environment(), limit=limit)
-    answers = json_object(last_line(ran.stdout.decode(errors="replace"))) if ran.ok else {}
+    ran = run([python, "-c", _ORIGIN_PROBE, MARK, *modules], cwd=place, env=quiet_environment(), limit=limit)
+    answers = json_object(marked(ran.stdout)) if ran.ok else {}
     if answers:
         return answers
     if len(modules) > 1:  # one that crashes must not take the others' answers with it
@@ -86,7 +86,7 @@ def imports(python: str, names: Sequence[str], place: str, stubs: Sequence[str],
 
     def one(name: str) -> Facts:
         ran = run([python, "-c", _IMPORT_PROBE, name], cwd=place, env=env, limit=limit)
-        stderr = "" if ran.ok else without_userinfo(ran.stderr[-6000:]).replace(place, "(an empty directory)")
+        stderr = "" if ran.ok else without_secrets(ran.stderr[-6000:]).replace(place, "(an empty directory)")
         return {"exit": ran.exit, "signal": ran.signal, "timed_out": ran.timed_out, "stderr": stderr}
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:

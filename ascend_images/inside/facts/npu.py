@@ -6,7 +6,6 @@ import os
 import pwd
 import re
 import shutil
-import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,9 +32,6 @@ NPU_SMI_SECONDS = 60.0
 # The table of sixteen chips with their processes has some 10 kB.
 _TEXT_LIMIT = 60_000
 _DRIVER_LIBRARIES = tuple(f"{INSTALL_ROOT}/driver/lib64{folder}" for folder in ("", "/common", "/driver"))
-
-# What a shell says of a command without an end in time, and of one that a signal ended (plus its number).
-NO_END, SIGNALLED = 124, 128
 
 
 def npu_facts(tree: Tree, environment: Mapping[str, str]) -> Facts:
@@ -107,6 +103,4 @@ def ask_npu_smi(path: str, words: Sequence[str], limit: float) -> tuple[int, str
     ran = run([path, *words], env={**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(folders)}, limit=limit)
     parts = [ran.stdout.decode(errors="replace").rstrip(), ran.stderr.rstrip()]
     text = "\n".join(part for part in parts if part)[:_TEXT_LIMIT]
-    if ran.timed_out:
-        return NO_END, text
-    return (SIGNALLED + signal.Signals[ran.signal].value if ran.signal else ran.exit), text
+    return ran.code, text

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..process import run
-from ..words import Facts, without_userinfo
+from ..words import Facts, without_secrets
 from .imports import quiet_environment
 
-_PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "probe.py")
+#: Where probe.py lies, beside what starts it.
+PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "probe.py")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def probe_facts(python: str, asked: Asked, place: str, limit: float, jobs: int) 
     """
 
     def one(*words: str) -> Facts:
-        return probed([python, _PROGRAM, *words, "--device", asked.device], place, limit)
+        return probed([python, PROGRAM, *words, "--device", asked.device], place, limit)
 
     count = one("count")
     number = next((said["count"] for said in count["said"] if isinstance(said.get("count"), int)), 0)
@@ -72,7 +73,7 @@ def probed(command: Sequence[str], place: str, limit: float) -> Facts:
         "exit": ran.exit,
         "signal": ran.signal,
         "timed_out": ran.timed_out,
-        "stderr": "" if ran.ok else without_userinfo(ran.stderr[-6000:]).replace(place, "(an empty directory)"),
+        "stderr": "" if ran.ok else without_secrets(ran.stderr[-6000:]).replace(place, "(an empty directory)"),
         "said": results(ran.stdout.decode(errors="replace")),
     }
 
@@ -83,7 +84,7 @@ def results(text: str) -> list[Facts]:
     for line in text.splitlines():
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
             found.append(value)

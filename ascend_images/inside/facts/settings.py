@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..tree import Tree
-from ..words import Facts, without_userinfo
+from ..words import Facts, without_secrets
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ SETTINGS = (
 )
 
 
+#: Bytes of a configuration file.
+_CONFIGURATION_LIMIT = 1 << 20
+
+
 def setting_facts(tree: Tree, image: Mapping[str, Any]) -> list[Facts]:
     """Return every line of a configuration file that `SETTINGS` forbids, its value hidden where it may be a secret."""
     checkouts = tuple(f"{source['path']}/.git/config" for source in image.get("sources", []) if source.get("path"))
@@ -68,9 +72,10 @@ def setting_facts(tree: Tree, image: Mapping[str, Any]) -> list[Facts]:
         for path in dict.fromkeys(path for pattern in files for path in tree.glob(pattern)):
             if mounted(tree, path):
                 continue
-            for found in re.finditer(rule.pattern, tree.text(path) or "", re.MULTILINE | re.IGNORECASE):
-                line = line_at(tree.text(path) or "", found.end())
-                said = line.split("=")[0].strip() if rule.kind == "secret" else without_userinfo(line)
+            text = tree.text(path, _CONFIGURATION_LIMIT) or ""
+            for found in re.finditer(rule.pattern, text, re.MULTILINE | re.IGNORECASE):
+                line = line_at(text, found.end())
+                said = line.split("=")[0].strip() if rule.kind == "secret" else without_secrets(line)
                 facts.append({"kind": rule.kind, "file": path, "line": said})
     unique = {(fact["kind"], fact["file"], fact["line"]): fact for fact in facts}
     return [unique[key] for key in sorted(unique)]

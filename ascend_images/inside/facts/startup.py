@@ -15,6 +15,8 @@ _STARTUP = tuple(
     /root/.bash_profile /root/.bash_login /root/.bashrc
     """.split()
 )
+#: Bytes of a start-up file; the base images' have some thousand.
+_STARTUP_LIMIT = 1 << 18
 _SOURCED = re.compile(r"(?:^|[;&|({\s])(?:source|\.)\s+[\"']?(/[^\s;&|\"')}]+)")
 
 
@@ -23,7 +25,7 @@ def startup_facts(tree: Tree, image: Mapping[str, Any]) -> list[Facts]:
     texts = {"ENTRYPOINT": "\n".join(image.get("entrypoint", []))} if image.get("entrypoint") else {}
     for pattern in _STARTUP:
         for path in tree.glob(pattern):
-            texts[path] = tree.text(path) or ""
+            texts[path] = tree.text(path, _STARTUP_LIMIT) or ""
     return [{"file": name, **startup_text(text)} for name, text in texts.items()]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -12,7 +11,7 @@ from typing import Any
 
 from ..process import run
 from ..tree import Tree
-from ..words import Facts
+from ..words import MARK, Facts, json_object, marked, without_secrets
 from .elf import elf_machine
 
 
@@ -28,7 +27,7 @@ def system_facts(tree: Tree) -> Facts:
 _PYTHON_PROBE = """
 import json, os, platform, sys
 implementation = sys.implementation
-print(json.dumps({
+print("\\n" + sys.argv[1] + json.dumps({
     "executable": sys.executable, "prefix": sys.prefix, "version": platform.python_version(),
     "paths": [path for path in sys.path if path],
     "markers": {
@@ -48,16 +47,17 @@ def python_facts(tree: Tree, image: Mapping[str, Any]) -> Facts:
     """Return what `python3` means in the image, where it looks for packages, and its environment markers."""
     home = image.get("python_home", "")
     if tree.live:
-        ran = run([shutil.which("python3") or sys.executable, "-c", _PYTHON_PROBE], limit=60)
-        if ran.ok:
-            python: Facts = json.loads(ran.stdout)
+        ran = run([shutil.which("python3") or sys.executable, "-c", _PYTHON_PROBE, MARK], limit=60)
+        python = json_object(marked(ran.stdout)) if ran.ok else {}
+        if python:
             seen: dict[str, str] = {}
             for path in python["paths"]:
                 if os.path.isdir(path):
                     seen.setdefault(tree.resolve(path), path)
             python["paths"] = list(seen)
             return {**python, "error": ""}
-        return {"executable": "", "prefix": "", "version": "", "paths": [], "markers": {}, "error": ran.stderr[-2000:]}
+        error = without_secrets(ran.stderr[-2000:]) or "it ended and said nothing"
+        return {"executable": "", "prefix": "", "version": "", "paths": [], "markers": {}, "error": error}
     version = image.get("python", "")
     paths = [
         *tree.glob(f"{home or '/usr/local'}/lib/python{version or '3*'}/site-packages"),

@@ -123,7 +123,7 @@ fetch_run() {
   local url=$1 file=$2 sha256=$3 found
   if [[ -z $sha256 && ${UNLOCKED-} != 1 ]]; then
     stop "no sha256 is known for $file" "wanted: a checksum for everything that is downloaded" \
-      "next:   write it to versions.toml, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
+      "next:   invoke lock, then invoke render, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
   fi
   mkdir -p /run-files
   again curl --fail --silent --show-error --location --continue-at - --referer https://www.hiascend.com/ \
@@ -400,6 +400,7 @@ EOR
 FROM scratch AS src-vllm
 COPY --link --from=fetch-vllm /src/ /
 
+# vllm-ascend at v0.23.0
 FROM fetch AS fetch-vllm-ascend
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -407,12 +408,13 @@ RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
     --mount=type=secret,id=ca,target=/run/secrets/ca --mount=type=secret,id=network,target=/run/secrets/network <<'EOR'
 source /build/build.sh
 use_network
-fetch_source https://github.com/vllm-project/vllm-ascend v0.23.0 '' yes
+fetch_source https://github.com/vllm-project/vllm-ascend 5cb98caaadeff42b5b62b996e34bb2aaa29d20fd 5cb98caaadeff42b5b62b996e34bb2aaa29d20fd yes
 EOR
 
 FROM scratch AS src-vllm-ascend
 COPY --link --from=fetch-vllm-ascend /src/ /
 
+# mindspeed at core_r0.16.0
 FROM fetch AS fetch-mindspeed
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -426,6 +428,7 @@ EOR
 FROM scratch AS src-mindspeed
 COPY --link --from=fetch-mindspeed /src/ /
 
+# megatron-lm at core_v0.16.0
 FROM fetch AS fetch-megatron-lm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -433,7 +436,7 @@ RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
     --mount=type=secret,id=ca,target=/run/secrets/ca --mount=type=secret,id=network,target=/run/secrets/network <<'EOR'
 source /build/build.sh
 use_network
-fetch_source https://github.com/NVIDIA/Megatron-LM core_v0.16.0 '' no
+fetch_source https://github.com/NVIDIA/Megatron-LM 3bec9aa97dda898d16ff5a89bac0ed2b6682b172 3bec9aa97dda898d16ff5a89bac0ed2b6682b172 no
 EOR
 
 FROM scratch AS src-megatron-lm
@@ -452,6 +455,7 @@ EOR
 FROM scratch AS src-mcore-bridge
 COPY --link --from=fetch-mcore-bridge /src/ /
 
+# flash-linear-attention at v0.5.2
 FROM fetch AS fetch-flash-linear-attention
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -459,12 +463,13 @@ RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
     --mount=type=secret,id=ca,target=/run/secrets/ca --mount=type=secret,id=network,target=/run/secrets/network <<'EOR'
 source /build/build.sh
 use_network
-fetch_source https://github.com/fla-org/flash-linear-attention v0.5.2 '' no
+fetch_source https://github.com/fla-org/flash-linear-attention 9c8e42e762fce087c27b673af4922795d9edb85e 9c8e42e762fce087c27b673af4922795d9edb85e no
 EOR
 
 FROM scratch AS src-flash-linear-attention
 COPY --link --from=fetch-flash-linear-attention /src/ /
 
+# ms-swift at v4.5.2
 FROM fetch AS fetch-ms-swift
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -472,7 +477,7 @@ RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
     --mount=type=secret,id=ca,target=/run/secrets/ca --mount=type=secret,id=network,target=/run/secrets/network <<'EOR'
 source /build/build.sh
 use_network
-fetch_source https://github.com/modelscope/ms-swift v4.5.2 '' no
+fetch_source https://github.com/modelscope/ms-swift ff5128777dd3dc5538f1a95fbcc29442c327d7d2 ff5128777dd3dc5538f1a95fbcc29442c327d7d2 no
 EOR
 
 FROM scratch AS src-ms-swift
@@ -836,12 +841,12 @@ LABEL org.opencontainers.image.title="ms-swift for Atlas A2" \
       io.ascend-images.torch-npu="2.10.0.post2" \
       io.ascend-images.triton-ascend="3.2.2" \
       io.ascend-images.source.vllm="v0.23.0" \
-      io.ascend-images.source.vllm-ascend="v0.23.0" \
+      io.ascend-images.source.vllm-ascend="5cb98caaadeff42b5b62b996e34bb2aaa29d20fd" \
       io.ascend-images.source.mindspeed="e4772499f7eb9fa9a68919dd1eaddef00e915b2d" \
-      io.ascend-images.source.megatron-lm="core_v0.16.0" \
+      io.ascend-images.source.megatron-lm="3bec9aa97dda898d16ff5a89bac0ed2b6682b172" \
       io.ascend-images.source.mcore-bridge="v1.6.2" \
-      io.ascend-images.source.flash-linear-attention="v0.5.2" \
-      io.ascend-images.source.ms-swift="v4.5.2" \
-      io.ascend-images.pins="sha256:fab3706933e6294647734a9c7da06ebb97d8b42a7fe138dd1ce2e777896ba0f7" \
+      io.ascend-images.source.flash-linear-attention="9c8e42e762fce087c27b673af4922795d9edb85e" \
+      io.ascend-images.source.ms-swift="ff5128777dd3dc5538f1a95fbcc29442c327d7d2" \
+      io.ascend-images.pins="sha256:6a948a882ff82c91b5339ea7c2b471ad369567b59b0ec408d5ceeaeb48d8fa13" \
       io.ascend-images.terms.cann="https://www.hiascend.com/en/legal/cannua-download?isNewCon=true" \
       io.ascend-images.terms.packages="each Python package and source under its own licence: *.dist-info, and the checkouts"

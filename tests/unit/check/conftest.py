@@ -163,7 +163,11 @@ def distribution(name: str, version: str, *requires: str, **other: Any) -> dict[
         "editable": "",
         "requires": sorted(requires),
         "modules": [module],
-        "record": {"files": 40, "missing": [], "missing_count": 0, "changed": [], "changed_count": 0},
+        "record": {
+            "files": 40,
+            **{name: [] for name in ("missing", "changed", "unhashed")},
+            **{f"{name}_count": 0 for name in ("missing", "changed", "unhashed")},
+        },
         **other,
     }
 
@@ -233,6 +237,7 @@ def _good_facts() -> dict[str, Any]:
             "sh": dict(env),
             "login": {**env, "LS_COLORS": "no"},
             "set_env": {"lists": lists, "values": values, "error": ""},
+            "env_runs": True,
             "python3": dict.fromkeys(("process", "sh", "login"), f"{PYTHON_HOME}/bin/python3.12"),
         },
         "startup": [
@@ -273,6 +278,8 @@ def _good_facts() -> dict[str, Any]:
         ),
         "shared_files": [],
         "module_owners": {"vllm": [], "vllm_ascend": [], "megatron.core": []},
+        "unowned": {"start": [], "user_site": [], "shadows": [], "files": []},
+        "preload": [],
         "torch": {"cuda_files": [], "cuda_version": "", "cxx11_abi": True},
         "patches": [{"distribution": "mbridge", "file": "mbridge/io.py", "found": True, "old": 0, "new": 2}],
         "sources": {

@@ -231,6 +231,66 @@ def _(case: Any) -> None:
     case.facts["patches"][0].update(found=False, old=0, new=0)
 
 
+@fault("a sitecustomize that nobody owns", "unowned-files", "/sitecustomize.py: every Python runs it at its start")
+def _(case: Any) -> None:
+    case.facts["unowned"]["start"] = [f"{SITE}/sitecustomize.py"]
+
+
+@fault("packages of root's own", "unowned-files", "a user's own packages come before site-packages")
+def _(case: Any) -> None:
+    case.facts["unowned"]["user_site"] = ["/root/.local/lib/python3.12/site-packages/numpy"]
+
+
+@fault("a module that hides a distribution's", "unowned-files", f"{SITE}/six.so: no distribution has it")
+def _(case: Any) -> None:
+    case.facts["unowned"]["shadows"] = [f"{SITE}/six.so"]
+
+
+@fault("a module laid into a distribution", "unowned-files", "1 modules of numpy are in no RECORD")
+def _(case: Any) -> None:
+    case.facts["unowned"]["files"] = [{"owner": "numpy", "count": 1, "files": [f"{SITE}/numpy/extra.py"]}]
+
+
+@fault("a folder of somebody else's in PYTHONPATH", "foreign-environment", "PYTHONPATH has /opt/mine")
+def _(case: Any) -> None:
+    case.set("PYTHONPATH", f"/opt/mine:{case.facts['environment']['process']['PYTHONPATH']}")
+
+
+@fault("a folder of somebody else's behind the pinned ones", "foreign-environment", "LD_LIBRARY_PATH has /opt/mine")
+def _(case: Any) -> None:
+    case.set("LD_LIBRARY_PATH", f"{case.facts['environment']['process']['LD_LIBRARY_PATH']}:/opt/mine")
+
+
+@fault("programs of somebody else's before the pinned ones", "foreign-environment", "PATH has /opt/mine/bin")
+def _(case: Any) -> None:
+    case.set("PATH", f"/opt/mine/bin:{case.facts['environment']['process']['PATH']}")
+
+
+@fault("a library that is loaded before all others", "foreign-environment", "LD_PRELOAD=/opt/mine/x.so")
+def _(case: Any) -> None:
+    case.set("LD_PRELOAD", "/opt/mine/x.so")
+
+
+@fault("a Python that a variable leads elsewhere", "foreign-environment", "PYTHONHOME=/opt/mine")
+def _(case: Any) -> None:
+    case.set("PYTHONHOME", "/opt/mine")
+
+
+@fault("a variable that only a login shell sets", "foreign-environment", "PYTHONSTARTUP=/root/x.py")
+def _(case: Any) -> None:
+    case.set("PYTHONSTARTUP", "/root/x.py", "login")
+
+
+@fault("a library that the loader's file names", "foreign-environment", "it loads /opt/mine/x.so into every program")
+def _(case: Any) -> None:
+    case.facts["preload"] = ["/opt/mine/x.so"]
+
+
+@fault("an env that does not run", "shells", "it does not run")
+def _(case: Any) -> None:
+    case.facts["environment"]["env_runs"] = False
+
+
 @fault("a new conflict", "package-demands", "mbridge 0.15.1 asks for numpy>=2 (found 1.26.4), numpy>=3 (found 1.26.4)")
 def _(case: Any) -> None:
     case.installed("mbridge")["requires"] = ["numpy (>=2)", "numpy>=3"]
@@ -616,6 +676,62 @@ def test_nothing_fails_and_nothing_is_unknown_in_a_good_image(case: Any) -> None
     assert {name for name, _ in answers} == {one.id for one in case.module.CHECKS}
 
 
+@pytest.mark.parametrize("take", ["image", "lock"])
+def test_what_nobody_owns_is_told_and_not_judged_without_pins(case: Any, take: str) -> None:
+    case.facts["unowned"].update(start=["/x/sitecustomize.py"], shadows=["/x/six.so"])
+    setattr(case, take, {} if take == "image" else "")
+    assert {row[0] for row in answers_of(case, "unowned-files")} == {"fail"}
+    case.image, case.lock = {}, ""
+    assert {row[0] for row in answers_of(case, "unowned-files")} == {"unknown"}
+    assert answers_of(case, "foreign-environment") == [("unknown", "", case.module.NO_PINS.found)]
+
+
+def test_modules_laid_into_the_base_images_own_packages_are_unknown(case: Any) -> None:
+    case.facts["unowned"]["files"] = [{"owner": "six", "count": 1, "files": ["/x/six/extra.py"]}]
+    assert [row[:2] for row in answers_of(case, "unowned-files")] == [("unknown", "six")]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/usr/local/Ascend/driver/lib64/common:{}",
+        "{}:/usr/local/Ascend/cann-9.1.0/tools/more",
+        "{}:/usr/local/Ascend/cann-9.1.0/devlib",
+    ],
+)
+def test_what_the_driver_and_the_pinned_release_bring_is_expected(case: Any, value: str) -> None:
+    case.set("LD_LIBRARY_PATH", value.format(case.facts["environment"]["process"]["LD_LIBRARY_PATH"]))
+    case.set("PATH", f"{case.facts['environment']['process']['PATH']}:/opt/tools/bin")
+    case.image["env"]["LD_PRELOAD"] = "/usr/lib/libjemalloc.so.2"
+    case.set("LD_PRELOAD", "/usr/lib/libjemalloc.so.2")
+    assert case.failures() == []
+
+
+@pytest.mark.parametrize("record", [None, {"unhashed": [f"{SITE}/numpy/x.py"], "unhashed_count": 1}])
+def test_a_locked_package_whose_record_proves_nothing_is_unknown(case: Any, record: Any) -> None:
+    whole = case.installed("numpy")["record"]
+    case.installed("numpy")["record"] = record and {**whole, **record}
+    case.installed("six")["record"] = record and {**whole, **record}
+    assert [row[:2] for row in answers_of(case, "damaged-packages")] == [("unknown", "numpy")]
+    assert case.failures() == []
+
+
+def test_an_import_is_explained_by_a_source_under_its_modules_name(case: Any) -> None:
+    case.facts["sources"]["Megatron-LM"]["changed"] = [" D megatron/core/x.py"]
+    case.fails("megatron.core", "ModuleNotFoundError: No module named 'megatron.core.x'")
+    case.fails("vllm", "  File /Megatron-LM/megatron/core/y.py\nAttributeError: x")
+    assert [name for name, _ in case.failures()] == ["source-commit"]
+    because = {said.found for said in case.ask()["entry-points"] if said.answer.value == "not run"}
+    assert because == {"because of source-commit: Megatron-LM"}
+
+
+def test_the_table_obeys_nothing_that_an_image_prints(case: Any) -> None:
+    case.installed("numpy")["version"] = "1\x1b[2J\u202e"
+    answers = case.ask()
+    assert "\x1b" not in case.module.table(case.image, answers)
+    assert "\u202e" not in case.module.table(case.image, answers)
+
+
 @pytest.mark.parametrize(("wanted", "found", "spoil"), [pytest.param(*row[1:], id=row[0]) for row in FAULTS])
 def test_a_fault_gives_one_finding_of_its_check(case: Any, wanted: str, found: str, spoil: Spoil) -> None:
     spoil(case)
@@ -829,3 +945,121 @@ def test_a_local_checkout_may_hold_what_is_not_committed(case: Any) -> None:
     case.facts["sources"]["vllm"]["changed"] = [" M vllm/x.py"]
     next(source for source in case.image["sources"] if source["name"] == "vllm")["local"] = True
     assert {answer for answer, *_ in answers_of(case, "source-commit")} == {"pass"}
+
+
+def _nothing_installed(case: Any) -> None:
+    case.facts["distributions"] = []
+
+
+def _no_sources(case: Any) -> None:
+    case.image["sources"], case.facts["sources"] = [], {}
+    case.facts["built_for"] = {"file": "", "device_type": ""}
+
+
+def _no_pins(case: Any) -> None:
+    case.image, case.lock, case.facts["sources"] = {}, "", {}
+
+
+def _only_torch_pinned(case: Any) -> None:
+    case.image["packages"]["amd64"] = {"torch": "2.10.0+cpu", "torch_npu": "2.10.0.post4"}
+
+
+def _built_for_what_nobody_names(case: Any) -> None:
+    _no_pins(case)
+    case.facts["cann"]["ops"] = []
+
+
+def _no_torch(case: Any) -> None:
+    _no_pins(case)
+    case.remove("torch")
+    case.facts["torch"]["cxx11_abi"] = None
+
+
+def _unpacked(case: Any) -> None:
+    case.facts.update(live=False, origins=None, imports=None)
+    case.facts["environment"].update(process={}, sh=None, login=None, set_env=None, python3={"process": ""})
+
+
+#: A check, what it says (never pass) where there is nothing to look at, why, and what takes everything away.
+NOTHING_TO_ASK: list[tuple[str, str, str, Spoil]] = [
+    *(
+        (name, "not run", "no installed distribution was found", _nothing_installed)
+        for name in ("duplicate-packages", "forbidden-packages", "extra-packages", "shared-files", "package-demands")
+    ),
+    ("damaged-packages", "not run", "no distribution has a RECORD", _nothing_installed),
+    ("pinned-packages", "not run", "every pin has its check before this one", _only_torch_pinned),
+    (
+        "locked-packages",
+        "not run",
+        "lock.txt names no package that has no check before this one",
+        lambda case: setattr(case, "lock", "# platform: linux/amd64\nvllm==0.23.0\n"),
+    ),
+    ("patches", "not run", "the pins patch nothing", lambda case: case.image.pop("patches")),
+    ("patches", "unknown", "its pins are not known", _no_pins),
+    ("source-commit", "not run", "the pins name no source", _no_sources),
+    ("source-origin", "not run", "the pins name no source that is imported", _no_sources),
+    ("source-version", "not run", "the pins name no source that says its version", _no_sources),
+    ("compiled-extensions", "not run", "nothing in it is compiled for a chip", _no_sources),
+    ("compiled-extensions", "unknown", "which chip the image is for is not known", _built_for_what_nobody_names),
+    ("start-up", "unknown", "its pins are not known", _no_pins),
+    (
+        "start-up",
+        "not run",
+        "no start-up file, and no ENTRYPOINT in image.json",
+        lambda case: (case.image.pop("cann_scripts"), case.facts.update(startup=[])),
+    ),
+    ("environment-release", "unknown", "names no CANN release", lambda case: case.image.pop("cann")),
+    ("environment-release", "not run", "this is a directory", _unpacked),
+    ("environment-paths", "not run", "this is a directory", _unpacked),
+    ("build-variables", "not run", "this is a directory", _unpacked),
+    (
+        "environment-values",
+        "not run",
+        "the pins set no variable",
+        lambda case: (case.image.pop("env"), case.image.pop("soc_version")),
+    ),
+    (
+        "environment-set-env",
+        "unknown",
+        "set nothing",
+        lambda case: case.facts["environment"].update(set_env={"lists": {}, "values": {}, "error": ""}),
+    ),
+    (
+        "elf-needs",
+        "not run",
+        "no library of a package asks for any",
+        lambda case: case.facts["elf"].update(needs={"libc.so.6": {}}),
+    ),
+    ("atb-abi", "not run", "the image has no torch", _no_torch),
+    ("entry-points", "not run", "nothing to import", lambda case: case.facts.update(imports={})),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "why", "take"), [pytest.param(*row, id=f"{row[0]} {row[1]}: {row[2]}") for row in NOTHING_TO_ASK]
+)
+def test_a_check_with_nothing_to_look_at_does_not_pass(case: Any, name: str, state: str, why: str, take: Spoil) -> None:
+    take(case)
+    ((answer, _, found),) = answers_of(case, name)
+    assert (answer, why in found) == (state, True), found
+
+
+def test_of_a_directory_files_are_judged_and_env_is_not(case: Any) -> None:
+    _unpacked(case)
+    for name in ("tls", "proxies"):
+        assert [row[:2] for row in answers_of(case, name)] == [("pass", "files"), ("not run", "ENV")]
+
+
+def test_a_source_outside_site_packages_passes_by_its_own_version(case: Any) -> None:
+    case.facts["sources"]["Megatron-LM"]["version"] = "0.16.0"
+    assert ("pass", "Megatron-LM", "0.16.0") in answers_of(case, "source-version")
+
+
+def test_the_table_counts_checks_by_what_each_says_as_a_whole(case: Any) -> None:
+    # One answer of this check is not run; as a whole it passes.
+    case.fails("torch_npu", "ImportError: libascend_hal.so: cannot open shared object file: No such file or directory")
+    answers = case.ask()
+    lines = case.module.table(case.image, answers).splitlines()
+    assert lines[-1] == f"a2: {len(answers)} checks: {len(answers) - 10} pass, 0 fail, 0 unknown, 10 not run"
+    (passing,) = (line for line in lines if line.startswith("pass "))
+    assert "entry-points" in passing.split()[-1]

@@ -468,6 +468,42 @@ def test_an_environment_is_shown_without_secrets_and_without_what_varies(check: 
     assert "secret" not in json.dumps(shown)
 
 
+#: Shapes of tokens, none of them anybody's.
+TOKENS = (
+    "sk-" + "a1" * 12, "ghp_" + "a1" * 18, "github_pat_" + "a1" * 15, "hf_" + "aB" * 17, "glpat-" + "a1" * 10,
+    "AKIA" + "A1" * 8, "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "npm_" + "a1" * 18, "Bearer " + "a1" * 12,
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_KEY", "HF_AUTH", "PASSPHRASE", "SSH_PRIVATE", "DB_PWD", "GITHUB_PAT", "MY_PASS", "API_KEY", "apikey"),
+        *("AWS_SECRET_ACCESS_KEY", "AUTH_HEADER", "MODELSCOPE_API_TOKEN", "DOCKER_PASSWORD", "SESSION_COOKIE", "CREDS"),
+    ],
+)
+def test_a_variable_whose_name_promises_a_secret_is_hidden(check: SimpleNamespace, name: str) -> None:
+    assert check.shown({name: "x1"}) == {name: "(hidden)"}
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_secret_is_hidden_by_its_shape_wherever_it_stands(check: SimpleNamespace, token: str) -> None:
+    text = check.without_secrets(f"before {token} after")
+    assert "(hidden)" in text
+    assert token.rsplit(maxsplit=1)[-1] not in text
+    assert text.startswith("before ")
+    assert token not in check.shown({"ARGS": f"--x={token}"})["ARGS"]
+
+
+def test_what_only_looks_like_a_secret_is_shown(check: SimpleNamespace) -> None:
+    plain = {"TOKENIZERS_PARALLELISM": "false", "GIT_CONFIG_KEY_0": "http.sslverify", "COMPASS": "x",
+             "PATH": "/task-a/b",
+             "ATB_COMPARE_TILING_EVERY_KERNEL": "0", "MONKEY": "1", "BASICS": "basic initialization", "AUTHOR": "me",
+             "LD_LIBRARY_PATH": "/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_1/lib"}  # fmt: skip
+    assert check.shown(plain) == plain
+
+
 def test_a_proxy_that_the_engine_gave_is_no_part_of_the_image(check: SimpleNamespace) -> None:
     given = {"HTTPS_PROXY": "http://p:1", "https_proxy": "http://p:1", "NO_PROXY": "x", "no_proxy": "x"}
     assert check.shown(given) == {}
@@ -529,7 +565,8 @@ def test_a_lock_is_read_and_nonsense_is_refused(check: SimpleNamespace) -> None:
         '# platform: linux/arm64\n# conflict: {"whose": "a", "demand": "b"}\nfoo_bar==1.0 \\\n    --hash=sha256:0\n'
     )
     assert (lock.platform, lock.packages, len(lock.conflicts)) == ("linux/arm64", {"foo-bar": "1.0"}, 1)
-    for text in ("", "# conflict: {}\nx==1\n", "# conflict: nonsense\nx==1\n"):
+    odd = ("{}", "nonsense", '{"whose": 1, "demand": 2}', "[" * 100_000)
+    for text in ("", *(f"# conflict: {conflict}\nx==1\n" for conflict in odd)):
         with pytest.raises(ValueError, match=r"."):
             check.parse_lock(text)
 
@@ -609,7 +646,20 @@ def test_wrong_use_ends_with_2_and_says_why(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["nonsense", "[]", '{"schema": 2}'])
+ODD_IMAGES = [
+    "nonsense", "[]", '{"schema": 2}', '{"schema": true}', "[" * 100_000,
+    '{"schema": 1, "x": ' + "[" * 50 + "]" * 50 + "}",
+    *(json.dumps({"schema": 1, **odd}) for odd in (
+        {"packages": []}, {"packages": {"amd64": {"torch": 2}}}, {"sources": 5}, {"sources": [5]}, {"sources": [{}]},
+        {"sources": [{"name": "vllm", "path": 5}]}, {"sources": [{"name": "vllm", "path": "/a\0b"}]},
+        {"sources": [{"name": "vllm", "checks": "x"}]}, {"patches": [{"file": "x"}]}, {"env": {"A": 1}}, {"env": "x"},
+        {"cann_scripts": [""]}, {"cann": 9}, {"python_home": None}, {"exclude": ["x"]}, {"checks": {"a": 1}},
+        {"variant": "\ud800"}, {"entrypoint": [1]}, {"platforms": "amd64"},
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD_IMAGES)
 def test_an_unreadable_image_json_ends_with_2(
     check: SimpleNamespace, unpacked: Root, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,12 +1,15 @@
 """The checks of NPUs over facts of a host: they pass where all is well, and each fault gives one finding."""
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ascend_images.inside.facts import probes
 from tests.unit.check import test_checks
 from tests.unit.check.conftest import PRODUCTS, npu_smi_text, ran
 
@@ -583,6 +586,118 @@ def test_torch_alone_is_asked_as_cpu(case: Any) -> None:
     assert states(case, "generate") == ["not run"]
 
 
+def without(case: Any, *names: str) -> None:
+    """Take distributions away, whose absence nobody asks about: there are no pins."""
+    case.image, case.lock = {}, ""
+    case.facts["sources"] = {}
+    case.facts["imports"] = {}
+    for name in names:
+        case.remove(name)
+
+
+def test_an_image_without_torch_computes_nothing_and_that_is_no_failure(host: Any) -> None:
+    without(host, "torch", "torch-npu", "torchvision", "torchaudio")
+    host.no_torch("ModuleNotFoundError: No module named 'torch'")
+    for name in ("devices", "matmul", "all-reduce", "generate"):
+        said = answer(host, name)
+        assert (said.answer.value, said.found) == ("not run", "the image has no torch")
+
+
+def test_torch_without_torch_npu_has_its_finding_already(host: Any) -> None:
+    without(host, "torch-npu")
+    host.no_torch("ModuleNotFoundError: No module named 'torch_npu'")
+    host.facts["imports"] = {}
+    for name in ("devices", "matmul", "all-reduce", "generate"):
+        assert answer(host, name).found == "because of torch-family: torch_npu"
+
+
+def test_a_torch_that_no_metadata_tells_of_computes_all_the_same(host: Any) -> None:
+    without(host, "torch", "torch-npu", "torchvision", "torchaudio")
+    assert set(states(host, "devices", "matmul", "all-reduce")) == {"pass"}
+
+
+def test_an_image_without_vllm_generates_nothing(host: Any) -> None:
+    without(host, "vllm", "vllm")
+    host.facts["asked"]["model"] = "/models/x"
+    host.facts["probe"]["generate"] = ran(exit=1, stderr="ModuleNotFoundError: No module named 'vllm'")
+    said = answer(host, "generate")
+    assert (said.answer.value, said.found) == ("not run", "the image has no vllm")
+
+
+# --- what to type next
+
+
+REFERENCE = "quay.io/ascend/cann:8.5.1-910b-ubuntu22.04-py3.11"
+
+
+@pytest.mark.parametrize("pins", [True, False], ids=["pins", "no pins"])
+@pytest.mark.parametrize("outside", [True, False], ids=["from outside", "in the container"])
+@pytest.mark.parametrize("spoil", [pytest.param(row[3], id=row[0]) for row in (*test_checks.FAULTS, *FAULTS)])
+def test_what_to_type_next_leaves_nothing_open(host: Any, spoil: Spoil, pins: bool, outside: bool) -> None:
+    spoil(host)
+    if not pins:
+        host.image, host.facts["sources"] = {}, {}
+    if outside:
+        host.facts.setdefault("container", {})["reference"] = REFERENCE
+    for said in [said for list_of in host.ask().values() for said in list_of if said.next]:
+        assert not re.search(r"…|\.\.\.|<\w+>|--variant(?! [a-z0-9])|None", said.next), said.next
+        # What is in the container of a verification is gone with it, and may not be in the image at all.
+        assert not outside or "/opt/ascend-images" not in said.next
+
+
+def test_a_step_is_repeated_by_hand_where_its_program_lies(host: Any) -> None:
+    host.facts["probe"]["all_reduce"]["said"][1]["wrong"] = 3
+    words = "all-reduce --backend hccl --indices 0,1 --device npu"
+    assert answer(host, "all-reduce").next == f"run it by hand in the container: python3 {probes.PROGRAM} {words}"
+    assert Path(probes.PROGRAM).is_file()
+    host.facts["container"] = {"reference": REFERENCE}
+    assert answer(host, "all-reduce").next == (
+        f"run it by hand: invoke run --image {REFERENCE} --devices 0,1 --mount ./ascend_images/inside:/mnt/inside:ro "
+        f"-- python3 /mnt/inside/probe.py {words}"
+    )
+
+
+def test_a_model_is_served_by_hand_with_its_folder_mounted(host: Any) -> None:
+    host.facts["asked"]["model"] = "/mnt/model"
+    host.facts["probe"]["generate"] = ran({"tokens": 0})
+    command = "vllm serve /mnt/model --enforce-eager --max-model-len 256"
+    assert answer(host, "generate").next == command
+    host.facts["container"] = {"reference": REFERENCE}
+    assert answer(host, "generate").next.endswith(
+        f'invoke run --image {REFERENCE} --mount "$MODEL:/mnt/model:ro" -- {command}'
+    )
+
+
+def test_an_import_is_repeated_in_a_container_of_the_image_with_its_npus_where_there_are_any(host: Any) -> None:
+    host.fails("torch_npu", "ImportError: libhccl.so: cannot open shared object file")
+    said = next(said for said in host.ask()["entry-points"] if said.subject == "torch_npu")
+    assert said.next == "python3 -c 'import torch_npu'"
+    host.facts["container"] = {"reference": REFERENCE}
+    said = next(said for said in host.ask()["entry-points"] if said.subject == "torch_npu")
+    assert said.next == f"invoke run --image {REFERENCE} -- python3 -c 'import torch_npu'"
+    without_nodes(host)
+    said = next(said for said in host.ask()["entry-points"] if said.subject == "torch_npu")
+    assert said.next == f"docker run --rm {REFERENCE} python3 -c 'import torch_npu'"
+
+
+def test_who_insists_on_an_npu_from_outside_is_sent_to_a_host_that_has_one(host: Any) -> None:
+    without_nodes(host)
+    host.facts["asked"]["devices"] = []
+    host.facts["container"] = {"reference": REFERENCE, "npu_required": True}
+    assert answer(host, "npu").next == "run this on a host with NPUs (invoke doctor)"
+    del host.facts["container"]["reference"]
+    assert "invoke run --variant a2 --print" in answer(host, "npu").next
+    host.image = {}
+    assert 'invoke run --image "$IMAGE" --print' in answer(host, "npu").next
+
+
+def test_an_image_without_a_name_is_not_named_where_another_chip_is_found(host: Any) -> None:
+    host.facts["npu_smi"]["text"] = npu_smi_text("a3-2npu.txt")
+    assert answer(host, "chip").next.endswith("invoke variants lists them (this one is a2)")
+    del host.image["variant"]
+    assert answer(host, "chip").next.endswith("invoke variants lists them")
+
+
 # --- docker exec, as somebody outside sees it
 
 
@@ -590,8 +705,8 @@ def test_docker_exec_needs_what_the_pins_say_and_not_what_entrypoint_adds(case: 
     pinned = {"SOC_VERSION": "ascend910b1", "VLLM_USE_MODELSCOPE": "True"}
     path = case.facts["environment"]["process"]["PYTHONPATH"]
     case.facts["environment"]["exec"] = {**pinned, "PYTHONPATH": path}
-    assert ("docker exec", "pass") in [(said.subject, said.answer.value) for said in case.ask()["shells"]]
     case.facts["environment"]["python3"]["exec"] = case.facts["python"]["executable"]
+    assert ("docker exec", "pass") in [(said.subject, said.answer.value) for said in case.ask()["shells"]]
     assert case.failures() == []
     for change, found in (
         ({"SOC_VERSION": "other"}, "SOC_VERSION is other"),
@@ -613,6 +728,26 @@ def test_docker_exec_with_another_python_fails(case: Any) -> None:
     case.facts["environment"]["python3"]["exec"] = "/usr/bin/python3"
     ((name, said),) = case.failures()
     assert (name, said.found) == ("shells", "python3 is /usr/bin/python3")
+
+
+def test_docker_exec_without_a_python_fails_by_the_pins_alone(case: Any) -> None:
+    case.image["env"] = {}
+    case.facts["environment"]["exec"] = {}
+    case.facts["environment"]["python3"]["exec"] = ""
+    ((name, said),) = case.failures()
+    assert (name, said.found) == ("shells", "python3 is not found")
+    case.image = {}
+    assert ("docker exec", "unknown") in [(said.subject, said.answer.value) for said in case.ask()["shells"]]
+
+
+def test_docker_exec_that_was_not_asked_is_unknown_from_outside(case: Any) -> None:
+    assert [said.subject for said in case.ask()["shells"]] == ["sh -c", "bash -l"]
+    case.facts["container"] = {"reference": REFERENCE}
+    said = case.ask()["shells"][-1]
+    assert (said.subject, said.answer.value) == ("docker exec", "unknown")
+    assert REFERENCE in said.next
+    case.facts["environment"].update(env_runs=False, exec={})
+    assert [said.subject for _, said in case.failures()] == ["/usr/bin/env"]
 
 
 def test_a_variable_that_is_wrong_everywhere_is_found_once(case: Any) -> None:

@@ -66,10 +66,11 @@ def test_a_clean_checkout_is_read_and_its_index_is_not_written(check: SimpleName
 def test_changes_count_and_build_output_does_not(check: SimpleNamespace, checkout: Path) -> None:
     (checkout / "vllm/__init__.py").write_text("edited")
     (checkout / "vllm/new.py").write_text("")
-    for output in ("vllm.egg-info/PKG-INFO", "build/x", "vllm/_C.abi3.so", "vllm/__pycache__/x.pyc"):
+    for output in ("vllm.egg-info/PKG-INFO", "build/x", "vllm/_C.abi3.so", "vllm/__pycache__/x.pyc",
+                   "vllm/_version.py"):  # fmt: skip
         (checkout / output).parent.mkdir(parents=True, exist_ok=True)
         (checkout / output).write_text("")
-    facts = check.source_facts(check.Tree(), source(checkout))
+    facts = check.source_facts(check.Tree(), {**source(checkout), "compiles": True})
     assert facts["changed"] == [" M vllm/__init__.py", "?? vllm/new.py"]
 
 
@@ -297,9 +298,11 @@ def test_a_whole_run_on_this_machine_gathers_everything_and_changes_nothing(tmp_
         == rows["source-origin", "vllm"]
         == "pass"
     )
-    assert reports[0]["results"] == reports[1]["results"]
+    # Other programs of this machine write below /tmp meanwhile.
+    results = [[row for row in one["results"] if row["check"] != "leftovers"] for one in reports]
+    assert results[0] == results[1]
 
 
 def test_importing_the_probes_by_hand_compiles(check: SimpleNamespace) -> None:
-    for program in (check._PYTHON_PROBE, check._ORIGIN_PROBE, check._IMPORT_PROBE):
+    for program in (check._PYTHON_PROBE, check._ORIGIN_PROBE, check._IMPORT_PROBE, check._TELL):
         ast.parse(textwrap.dedent(program), feature_version=(3, 9))

@@ -61,6 +61,15 @@ def test_a_host_without_npus_is_no_problem_until_one_is_wanted() -> None:
     assert (line.state, line.wanted) == (State.PROBLEM, "/dev/davinci0, /dev/davinci1")
 
 
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("text", ["\x1b[2J\x1b]0;title\x07", "\u202egnp.exe", "dcmi failed. ret is -8005\x1b[1A\b\b"])
+def test_a_terminal_obeys_nothing_that_npu_smi_or_a_containers_name_says(text: str, code: int) -> None:
+    crowd = engine(container(f"c{text}", 3))
+    found = lines(host(info=Output(code, f"{text}\n| {text} |")), crowd, variant=A2, user=ROOT_USER)
+    said = "".join(f"{line.subject}{line.found}{line.wanted}{line.next}" for line in found.values())
+    assert not set(said) & {"\x1b", "\x07", "\b", "\u202e"}
+
+
 def test_a_driver_that_brings_no_nodes_is_a_problem() -> None:
     line = lines(host(nodes=()))["NPU nodes"]
     assert (line.state, line.found) == (State.PROBLEM, "no /dev/davinciN, though a driver is installed")

@@ -109,8 +109,15 @@ def test_a_host_with_a_problem_of_each_kind(machine: Machine, golden: Callable[[
 
 def test_one_problem_is_one_problem() -> None:
     report = Report(lines=(Line(State.PROBLEM, "engine", "none"), Line(State.UNKNOWN, "disk", "?")))
-    with pytest.raises(MissingTool, match=r"^1 problem: engine\n"):
+    with pytest.raises(MissingTool, match=r"^1 problem: engine\n") as error:
         require_sound(report)
+    assert error.value.do.endswith("invoke doctor again")
+
+
+@pytest.mark.parametrize("root", ["/nope", __file__])
+def test_a_host_that_is_no_folder_is_refused(machine: Machine, root: str) -> None:
+    with pytest.raises(BadInput, match=f"--host-root {root}: there is no such folder"):
+        diagnose(Question(pins=PINS), root=root, environment={}, run=docker(INFO))
 
 
 def test_without_an_engine_the_rest_is_examined_all_the_same(machine: Machine) -> None:
@@ -239,7 +246,26 @@ def test_a_question_that_cannot_be_meant_is_refused(names: tuple[str, ...], devi
         question_for(ROOT, names, devices)
 
 
+@pytest.mark.parametrize("devices", ["x", "all", "none"])
+def test_the_doctor_takes_numbers_alone(devices: str) -> None:
+    with pytest.raises(BadInput, match=f"--devices {devices}") as error:
+        question_for(ROOT, (), devices)
+    assert "all" not in error.value.wanted
+    assert "without --devices" in error.value.do
+
+
 def test_the_containers_are_asked_of_the_engine_that_docker_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     api = SimpleNamespace(info=dict, containers=list)
     monkeypatch.setattr(doctoring, "connect", lambda: SimpleNamespace(api=api))
     assert doctoring._containers() == (EngineFacts(), ())
+
+
+def test_an_engine_that_cannot_be_reached_is_named_by_what_the_doctor_can_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def connect() -> None:
+        raise MissingTool("no Docker Engine answers", wanted="one", do="name another engine: --host ssh://user@machine")
+
+    monkeypatch.setattr(doctoring, "connect", connect)
+    known, (line,) = doctoring._containers()
+    assert (known, line.state, line.next) == (None, State.PROBLEM, "docker version, or set DOCKER_HOST")

@@ -2,8 +2,10 @@
 
 import ast
 import io
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -200,6 +202,20 @@ def test_of_a_table_that_nobody_can_read_the_list_names_the_npu(tmp_path: Path) 
 
 
 @pytest.mark.subprocess
+@pytest.mark.subprocess
+def test_an_answer_without_end_is_cut_and_few_boards_are_asked_for(tmp_path: Path) -> None:
+    names = itertools.count(100)
+    table = re.sub(r"\| \d+ +910B4", lambda _: f"| {(one := next(names))}  910B{one:03}", sample("a2-910b4") * 10)
+    write(tmp_path, "/table", table)
+    flood = f"!cat {tmp_path}/table; head -c 3000000 /dev/zero | tr '\\0' x"
+    write_npu_smi(tmp_path, {"info": (0, flood)})
+    facts = facts_of(tmp_path)
+    assert facts.info
+    assert len(facts.info.text) == 200_000
+    assert len(facts.boards) == 8
+    assert next(names) > 108
+
+
 def test_npu_smi_is_left_alone_on_request(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     write_npu_smi(tmp_path, {"info": (0, f"!touch {marker}")})

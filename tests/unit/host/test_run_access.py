@@ -109,6 +109,13 @@ def test_a_workspace_must_be_a_folder_the_user_may_write_to(tmp_path: Path) -> N
     with pytest.raises(BadInput, match="no such folder") as error:
         require_writable(str(folder), 0, ())
     assert error.value.do == f"mkdir -p {folder}"
+    with pytest.raises(BadInput, match="no such folder") as error:
+        require_writable(str(folder), 54321, ())
+    assert error.value.do == f"sudo install -d -o 54321 {folder}"
+    folder.touch()
+    with pytest.raises(BadInput, match="that is no folder"):
+        require_writable(str(folder), 0, ())
+    folder.unlink()
     folder.mkdir()
     found = folder.stat()
     folder.chmod(0o750)
@@ -117,7 +124,8 @@ def test_a_workspace_must_be_a_folder_the_user_may_write_to(tmp_path: Path) -> N
     for groups in ((), (found.st_gid,)):
         with pytest.raises(BadInput, match="uid 54321 may not write") as error:
             require_writable(str(folder), 54321, groups)
-        assert error.value.do == f"sudo install -d -o 54321 {folder}"
+        # The owner of a folder that is there, which others may use, is not to be changed.
+        assert error.value.do == f"--workspace OTHER_FOLDER --mount {folder}:/models:ro"
     folder.chmod(0o770)
     require_writable(str(folder), 54321, (found.st_gid,))
     folder.chmod(0o777)

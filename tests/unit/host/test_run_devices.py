@@ -15,6 +15,12 @@ def chosen(text: str, facts: HostFacts, family: str, *held: tuple[str, int]) -> 
     return choose_devices(text, facts, engine(*held), family)[0]
 
 
+@pytest.mark.parametrize("text", ["x", "0-", "none,0", "ALL"])
+def test_what_cannot_be_meant_is_refused_before_the_host_is_looked_at(text: str) -> None:
+    with pytest.raises(BadInput, match=f"--devices {text}"):
+        choose_devices(text, HostFacts(), engine(), "A2")
+
+
 def test_the_numbers_are_those_of_nodes_that_are_chips() -> None:
     names = ("/dev/davinci10", "/dev/davinci2", "/dev/davinci_manager", "/dev/vdavinci100", "/dev/davinci2x")
     assert device_numbers(HostFacts(nodes=nodes(*names))) == (2, 10)

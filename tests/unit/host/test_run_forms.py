@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 
 from ascend_images.errors import BadInput
 from ascend_images.host.compose import compose_text, service_name
-from ascend_images.host.docker_command import docker_line, docker_words
+from ascend_images.host.docker_command import docker_text, docker_words
 from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.kubernetes import RESOURCES, pod_text
 from ascend_images.host.plan import RunPlan, plan_pod, plan_run
+from ascend_images.host.ports import parse_ports
 from ascend_images.host.request import Mount, RunRequest
 from tests.run_kit import PASSWD, a5_host, engine, host, request
 
 ASCEND = engine(runtimes=("ascend", "runc"))
-COMMAND = ("python", "-c", 'print("a b", \'c\', "$HOME", `x`)\n', "", "*", "$(POD)")
+COMMAND = ("python", "-c", 'print("a b", \'c\', "$HOME", `x`)\n', "", "*", "$(POD)", "a \\\n  b", "!x\\", "~", "#")
 
 CASES: dict[str, tuple[RunRequest, HostFacts, EngineFacts, str]] = {
     "a2-one-chip": (request(machine="aarch64", command=("npu-smi", "info")), host(8), engine(), "A2"),
@@ -39,6 +40,13 @@ CASES: dict[str, tuple[RunRequest, HostFacts, EngineFacts, str]] = {
         ),
         host(1), engine(), "A2",
     ),
+    "ports": (
+        request(
+            title="serve", command=("vllm", "serve", "/models/Qwen3-0.6B"), mounts=(Mount("/models", "/models"),),
+            ports=tuple(map(parse_ports, ("8000:8000", "127.0.0.1:9000-9001:90-91", "[::1]::5000/udp", "22"))),
+        ),
+        host(1), engine(), "A2",
+    ),
     "no-npu": (request(devices="none", command=("python", "-V")), HostFacts(), engine(), "unknown"),
 }  # fmt: skip
 
@@ -47,14 +55,15 @@ CASES: dict[str, tuple[RunRequest, HostFacts, EngineFacts, str]] = {
 def test_the_three_forms(name: str, golden: Callable[[str, str], None]) -> None:
     asked, facts, known, family = CASES[name]
     plan = plan_run(asked, facts, known, PASSWD, family)
-    golden(f"run/{name}.sh", docker_line(plan) + "\n")
+    golden(f"run/{name}.sh", docker_text(plan))
     golden(f"run/{name}.compose.yaml", compose_text(plan))
     golden(f"run/{name}.pod.yaml", pod_text(plan_pod(asked, facts, PASSWD, family)))
 
 
 # --- docker -----------------------------------------------------------------------------------------------------------
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\\"))
+BREAK = " \\\n  "
 
 
 def plan_of(**more: Any) -> RunPlan:
@@ -62,9 +71,17 @@ def plan_of(**more: Any) -> RunPlan:
 
 
 @given(st.lists(TEXT), TEXT)
-def test_a_line_splits_into_its_words(command: list[str], value: str) -> None:
+def test_the_text_splits_into_its_words(command: list[str], value: str) -> None:
     plan = plan_of(command=tuple(command), env={"A": value})
-    assert shlex.split(docker_line(plan)) == docker_words(plan)
+    # Python's shlex, unlike a shell, keeps the line break behind a backslash; no text here has a backslash.
+    assert shlex.split(docker_text(plan).replace(BREAK, " ")) == docker_words(plan)
+
+
+def test_each_option_has_a_line() -> None:
+    plan = plan_of(env={"A": "1", "B": "2"}, interactive=True, privileged=True, command=("python", "-V"))
+    assert docker_text(plan).split(BREAK) == [
+        "docker run --rm -it", "-e A=1", "-e B=2", "--privileged", "demo:a2 python -V\n",
+    ]  # fmt: skip
 
 
 @pytest.mark.subprocess
@@ -76,7 +93,7 @@ def test_a_shell_runs_the_line_unchanged(shell: str, tmp_path: Path) -> None:
     asked, facts, known, family = CASES["user-and-workspace"]
     plan = plan_run(asked, facts, known, PASSWD, family)
     done = subprocess.run(
-        [str(shutil.which(shell)), "-c", docker_line(plan)],
+        [str(shutil.which(shell)), "-c", docker_text(plan)],
         capture_output=True,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )

@@ -12,6 +12,7 @@ from ascend_images.errors import AscendImagesError, BadInput, MissingTool
 from ascend_images.host.docker_command import docker_words
 from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.plan import RunPlan, container_arguments, plan_pod, plan_run
+from ascend_images.host.ports import parse_ports
 from ascend_images.host.request import Mount, RunRequest
 from tests.run_kit import FILES, MANAGERS, PASSWD, a5_host, engine, host, nodes, request
 
@@ -210,6 +211,15 @@ def test_rights_are_only_what_was_typed_and_are_told_of() -> None:
         plan(shm_size="16 GB")
 
 
+@pytest.mark.parametrize("network", ["host", "none", "container:other"])
+def test_ports_that_docker_would_drop_are_refused(network: str) -> None:
+    with pytest.raises(BadInput, match=f"--publish 80:8000 --network {network}: ") as error:
+        plan(ports=(parse_ports("80:8000"),), network=network)
+    assert error.value.do
+    assert plan(network=network).network == network
+    assert plan(ports=(parse_ports("80:8000"),), network="mine").ports
+
+
 @given(
     st.sampled_from(["", "0", "0,1", "all", "none", "9", "x"]),
     st.sampled_from(["", "root", "1000", "2000", "65534", "ann", "nobody:7"]),
@@ -266,6 +276,18 @@ def test_the_sdk_is_told_nothing_that_was_not_asked_for() -> None:
     assert container_arguments(plan(known=ASCEND))["runtime"] == "ascend"
 
 
+def test_the_sdk_opens_the_same_ports() -> None:
+    words = ("8000:80", "127.0.0.1:9000-9001:90-91", "[::1]::5000/udp", "80")
+    made = plan(ports=tuple(map(parse_ports, words)))
+    config = _create_container_args({**container_arguments(made), "version": "1.45"})["host_config"]
+    assert config["PortBindings"] == {
+        "80/tcp": [{"HostIp": "", "HostPort": "8000"}, {"HostIp": "", "HostPort": ""}],
+        "90/tcp": [{"HostIp": "127.0.0.1", "HostPort": "9000"}],
+        "91/tcp": [{"HostIp": "127.0.0.1", "HostPort": "9001"}],
+        "5000/udp": [{"HostIp": "::1", "HostPort": ""}],
+    }
+
+
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
@@ -295,6 +317,11 @@ def test_a_pod_for_other_chips_than_this_hosts_is_refused() -> None:
 def test_a_node_of_no_concern_to_chips_does_not_stop_a_pod() -> None:
     facts = replace(host(1), nodes=(*host(1).nodes, *nodes("/dev/upgrade", mode=0o600)))
     assert plan_pod(request(user="2000"), facts, PASSWD, "A2").groups == (1000,)
+
+
+def test_the_ports_of_a_pod_are_not_its_nodes() -> None:
+    made = plan_pod(request(devices="none", ports=(parse_ports("80:8000"),)), HostFacts(), PASSWD)
+    assert made.notes == ("a pod opens no port of its node: a Service, or kubectl port-forward pod/NAME 8000",)
 
 
 def test_a_pod_without_npus_asks_for_none() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ascend_images.errors import BadInput
 from ascend_images.host.request import (
     Mount,
+    host_folder,
     parse_devices,
     parse_env,
     parse_groups,
@@ -88,7 +89,21 @@ def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
     require_sources([Mount(str(tmp_path), "/data")])
     with pytest.raises(BadInput, match="there is no") as error:
         require_sources([Mount(f"{tmp_path}/models", "/models")])
-    assert error.value.do == f"mkdir -p {tmp_path}/models"
+    assert error.value.do.startswith("--mount FOLDER:/models:ro")
+    with pytest.raises(BadInput, match="there is no") as error:
+        require_sources([Mount(f"{tmp_path}/my models", "/models", read_only=False)])
+    assert error.value.do == f"mkdir -p '{tmp_path}/my models'"
+
+
+def test_a_folder_stands_for_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "host").mkdir()
+    (tmp_path / "file").touch()
+    assert host_folder("host") == f"{tmp_path}/host"
+    assert host_folder("/") == "/"
+    for text in ("nope", "file", "/no/such/host"):
+        with pytest.raises(BadInput, match=f"--host-root {text}: there is no such folder"):
+            host_folder(text)
 
 
 def test_variables_keep_their_values_to_the_letter() -> None:

@@ -107,8 +107,8 @@ def test_the_container_is_started_with_the_words_as_typed(machine: Machine) -> N
 
 def test_printing_starts_nothing(machine: Machine) -> None:
     text = machine.run(show=True)
-    assert text.startswith("docker run --rm --device /dev/davinci0 ")
-    assert text.count("\n") == 1
+    assert text.startswith("docker run --rm \\\n  --device /dev/davinci0 \\\n  --device ")
+    assert text.endswith("-x86_64\n")
     assert machine.run(form="compose").startswith("services:\n  a2:\n")
     assert machine.run(form="k8s").startswith('apiVersion: "v1"\nkind: "Pod"\n')
     assert machine.started == []
@@ -130,6 +130,72 @@ def test_an_image_by_name_is_taken_with_what_its_labels_say(machine: Machine) ->
     machine.host = host(4)
     assert " /dev/davinci1 " in machine.run(variants=(), image="demo:1", show=True)
     assert machine.said == ["note: the chip family of this host is unknown; A3 is assumed, which the image is for"]
+    assert machine.client.removed == 0
+
+
+@pytest.mark.parametrize("words", [{"variants": ()}, {"variants": ("a3",)}])
+def test_an_image_for_other_chips_is_refused_by_its_tag(machine: Machine, words: dict[str, Any]) -> None:
+    board = Output(code=0, text="Chip Name : Ascend910\nNPU Name : 9392\n")
+    machine.host = host(2, boards={"0": board}, npu_smi="/usr/local/bin/npu-smi")
+    image = "quay.io/ascend/cann:9.1.0-910b-ubuntu22.04-py3.12"
+    with pytest.raises(BadInput, match=f"{image} is for A2, and the chips of this host are A3"):
+        machine.run(image=image, show=True, **words)
+    assert machine.run(image=image, show=True, devices="none", **words)
+    assert machine.run(image=image.replace("910b", "a3"), show=True, **words)
+
+
+def test_an_image_whose_chip_nothing_tells_is_said_to_be_so(machine: Machine) -> None:
+    machine.run(variants=(), image="demo:1", show=True)
+    assert "note: for which chips demo:1 is, is unknown" in machine.said[0]
+    machine.said.clear()
+    machine.run(variants=(), image="demo:1", show=True, devices="none")
+    assert machine.said == []
+
+
+@pytest.mark.parametrize(
+    ("words", "build"),
+    [
+        ({}, "invoke build --variant a2"),
+        ({"sandbox": True}, "invoke build --variant a2 --sandbox"),
+        ({"sets": ("packages.numpy=1.26.3",)}, "invoke build --variant a2 --set packages.numpy=1.26.3"),
+    ],
+)
+def test_an_image_that_was_not_built_is_not_started(machine: Machine, words: dict[str, Any], build: str) -> None:
+    machine.client = Engine(has_image=False)
+    with pytest.raises(MissingTool, match="-x86_64 is not built here") as error:
+        machine.run(**words)
+    assert (error.value.do, machine.started) == (build, [])
+    assert machine.run(show=True, **words)
+    assert machine.said[0].endswith(f" is not built here: {build}")
+
+
+def test_an_image_by_name_that_is_not_here_is_left_to_docker(machine: Machine) -> None:
+    machine.client = Engine(has_image=False)
+    machine.run(image="demo:1")
+    assert machine.said[0].startswith("note: demo:1 is not on this engine, so docker pulls it")
+    assert machine.started[0][-1] == "demo:1"
+    machine.said.clear()
+    machine.run(image="demo:1", form="k8s")
+    assert not any("not on this engine" in note for note in machine.said)
+
+
+@pytest.mark.parametrize(
+    ("words", "what"), [({"show": True}, "a docker command"), ({"form": "compose"}, "a Compose file")]
+)
+def test_a_text_with_a_hosts_nodes_is_made_of_that_host(machine: Machine, words: dict[str, Any], what: str) -> None:
+    machine.host = HostFacts()
+    with pytest.raises(MissingTool, match=f"no NPU .* {what} names the device nodes") as error:
+        machine.run(**words)
+    assert "--format k8s" in error.value.wanted
+    assert "--devices none" in error.value.do
+    assert machine.run(devices="none", **words)
+    assert machine.run(form="k8s")
+
+
+def test_ports_are_opened_in_every_form(machine: Machine) -> None:
+    assert "  --publish 80:8000 \\\n" in machine.run(ports=("80:8000",), show=True)
+    assert '    ports:\n      - "80:8000"\n' in machine.run(ports=("80:8000",), form="compose")
+    assert "ports:\n        - containerPort: 8000\n" in machine.run(ports=("80:8000",), form="k8s")
 
 
 def test_an_image_by_name_and_a_variant_go_together(machine: Machine) -> None:
@@ -154,6 +220,9 @@ def test_one_variant_or_an_image_is_named(machine: Machine, words: dict[str, Any
         {"env": ("A",)},
         {"groups": ("users",)},
         {"devices": "x"},
+        {"host_root": "/no/such/host"},
+        {"ports": ("80:x",)},
+        {"ports": ("80",), "network": "host"},
         {"devices": "7"},
         {"shm_size": "much"},
         {"user": "somebody"},
@@ -212,7 +281,7 @@ def test_an_image_without_passwd_has_no_entries_and_a_missing_image_nobody_knows
     with pytest.raises(BadInput, match="no entry for uid 1000"):
         machine.run(user="1000", devices="0,1")
     machine.client = Engine(has_image=False)
-    machine.run(user="1000", devices="0,1")
+    machine.run(user="1000", devices="0,1", show=True)
     assert any("could not be seen" in note for note in machine.said)
 
 
@@ -306,7 +375,7 @@ def test_the_command_prints_what_was_typed_quotes_and_all() -> None:
     command = ("python", "-c", 'print("a b")', "--print", "")
     done = invoke("--variant", "a2", "--devices", "none", "--print", "--", *command)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"docker run --rm {A2}:")
+    assert done.stdout.startswith(f"docker run --rm \\\n  {A2}:")
     assert done.stdout.endswith(" python -c 'print(\"a b\")' --print ''\n")
 
 
@@ -317,7 +386,10 @@ def test_the_command_prints_what_was_typed_quotes_and_all() -> None:
         ((), 2),
         (("--variant", "a2", "--format", "podman", "--print"), 2),
         (("--variant", "a2", "--devices", "none"), 3),
-        (("--variant", "a2", "--print", "--host-root", "/no/such/host"), 3),
+        (("--variant", "a2", "--print", "--host-root", "/no/such/host"), 2),
+        (("--variant", "a2", "--print", "--devices", "x"), 2),
+        (("--variant", "a2", "--print", "--publish", "x"), 2),
+        (("--variant", "a2", "--print", "--host-root", str(ROOT / "tests")), 3),
     ],
 )
 def test_what_cannot_work_ends_in_its_code_without_a_traceback(words: tuple[str, ...], code: int) -> None:

@@ -63,6 +63,7 @@ def test_a_target_holds_only_keys_that_buildx_reads() -> None:
         output=("type=image",),
         secret=("id=ca",),
         attest=("type=provenance",),
+        no_cache=True,
     )
     target = json.loads(bake_file([("t", full)]))["target"]["t"]
     assert set(target) == set(Target.__struct_encode_fields__)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ascend_images.errors import BadInput, MissingTool
@@ -15,7 +16,7 @@ from ascend_images.images.engine import Answer, Engine, ImageStore
 from ascend_images.images.gate import load_lock
 from ascend_images.images.network import Network
 from ascend_images.images.progress import FailedStep
-from ascend_images.images.readback import Config, Made
+from ascend_images.images.readback import Config, Layer, Made
 from ascend_images.images.record import record_of
 from ascend_images.images.run import Interrupted
 from ascend_images.pins.platform import Arch
@@ -212,3 +213,22 @@ def test_whatever_docker_info_says_is_no_traceback(plan_of, said: str) -> None:
 
     with pytest.raises(MissingTool):
         build([plan_of()], stream=io.StringIO(), run=strange)
+
+
+@pytest.mark.parametrize(
+    ("asked", "layers", "said"),
+    [
+        ("gzip", ("gzip", "zstd"), []),
+        ("zstd", ("zstd", "zstd"), []),
+        ("zstd", ("gzip", "zstd", "gzip"), ["  layers:  2 gzip, 1 zstd; those of the base"]),
+    ],
+)
+def test_layers_that_a_builder_had_packed_otherwise_are_told(
+    plan_of, asked: str, layers: tuple[str, ...], said: list[str]
+) -> None:
+    packed = tuple(Layer(digest="sha256:l", media_type="", compression=how, bytes=1) for how in layers)
+    record = msgspec.structs.replace(record_for(plan_of()), compression=asked, layers=packed)
+    lines = build_module._report(Outcome((plan_of(),), [record]))
+    assert [line[: len(said[0])] for line in lines if line.startswith("  layers:")] == said if said else True
+    assert any(line.startswith("  layers:") for line in lines) is bool(said)
+    assert build_module._built_data(record)["packed"] == {how: layers.count(how) for how in sorted(set(layers))}

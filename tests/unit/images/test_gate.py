@@ -1,5 +1,6 @@
 """What must hold before a build starts: each thing refused, with what to type next."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from ascend_images.images.stages import stage_names
 from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import LockedPackage
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import Unanswered
 from ascend_images.pins.resolve import resolve
 
 PINS = load(Path(__file__).parents[3] / "versions.toml")
@@ -120,17 +122,35 @@ def test_cann_packages_without_a_checksum_stop_a_build(plan_of) -> None:
     error = refusal(plan_of(unknown, text=RUN_STAGES))
     assert "no sha256 is known for Ascend-cann-toolkit_8.5.2_linux-x86_64.run" in error.found
     assert "aarch64" not in error.found, "those of the other architecture are not asked for"
-    assert '[cann."8.5.2".run]' in error.do
+    assert error.do.startswith("invoke lock --variant a2-verl-qwen3.5-overlay, then invoke render; or build without")
     check_plans([plan_of(unknown, text=RUN_STAGES, choices=UNLOCKED)], stages=stage_names)
     brought = plan_of(unknown, text=RUN_STAGES, contexts={"cann-run-amd64": "/runs"})
     check_plans([brought], stages=stage_names)
 
 
-def test_cann_packages_with_checksums_pass(plan_of) -> None:
+@pytest.mark.parametrize("by", ["sha256", "locked"])
+def test_cann_packages_with_checksums_pass(plan_of, by: str) -> None:
     known = msgspec.structs.replace(
-        OVERLAY, runs=tuple(msgspec.structs.replace(run, sha256="0" * 64) for run in OVERLAY.runs)
+        OVERLAY, runs=tuple(msgspec.structs.replace(run, **{by: "0" * 64}) for run in OVERLAY.runs)
     )
     check_plans([plan_of(known, text=RUN_STAGES)], stages=stage_names)
+
+
+@pytest.mark.parametrize(("state", "refused"), [("moved", True), ("differs", True), ("missing", False)])
+def test_a_pin_that_versions_lock_does_not_answer_stops_a_build_or_is_told(plan_of, state: str, refused: bool) -> None:
+    found = "sources.vllm.ref is v2, locked v1"
+    one = Unanswered(
+        about="ref", state=state, variants=("a2",), found=found, wanted="its commit", do="invoke lock --variant a2"
+    )
+    plan = replace(plan_of(), unanswered=(one,))
+    if not refused:
+        check_plans([plan], stages=stage_names)
+        assert f"not locked: {found}" in plan.notes
+        return
+    error = refusal(plan)
+    assert error.found == f"a2 amd64: {found}"
+    assert error.do.startswith("invoke lock --variant a2; or build without: invoke build --variant a2 --unlocked")
+    check_plans([replace(plan, choices=UNLOCKED)], stages=stage_names)
 
 
 def test_all_problems_of_all_plans_are_told_at_once_and_ways_out_once(plan_of) -> None:

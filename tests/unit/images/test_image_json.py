@@ -55,3 +55,10 @@ def test_the_entrypoint_sources_each_script_then_runs_the_command() -> None:
         'export PYTHONPATH="${PYTHONPATH%:}"',
         'exec "$@"',
     ]
+
+
+def test_the_digest_of_the_base_is_told_where_it_is_known() -> None:
+    digest = f"sha256:{'d' * 64}"
+    assert image_document(mini(base_digest=digest))["base_digest"] == digest
+    assert "base_digest" not in image_document(mini())
+    assert pins_digest(mini(base_digest=digest)) != pins_digest(mini())

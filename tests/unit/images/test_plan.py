@@ -52,6 +52,21 @@ def test_an_image_of_stand_ins_says_so_in_its_tag_and_a_label(plan_of) -> None:
     assert target_of(plan, {}).labels == {"io.ascend-images.sandbox": "true"}
 
 
+@pytest.mark.parametrize(
+    ("compression", "output"),
+    [("gzip", "type=image,oci-mediatypes=true"), ("zstd", "type=image,oci-mediatypes=true,compression=zstd")],
+)
+def test_layers_are_packed_as_was_chosen(plan_of, compression: str, output: str) -> None:
+    assert target_of(plan_of(choices=Choices(compression=compression)), {}).output == (output,)
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "estargz", "zstd,push=true"])
+def test_another_compression_is_refused(compression: str) -> None:
+    with pytest.raises(BadInput, match=f"--compression {compression}") as refused:
+        Choices(compression=compression)
+    assert refused.value.wanted == "gzip or zstd"
+
+
 @pytest.mark.parametrize("image", ["m.example/mycann:latest", "m.example/ours:7", f"m.example/cann@sha256:{'a' * 64}"])
 def test_a_base_whose_name_says_nothing_is_remarked_on(plan_of, image: str) -> None:
     (note,) = plan_of(choices=Choices(base_image=image), network=Network(settings={})).notes

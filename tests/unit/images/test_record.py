@@ -48,6 +48,12 @@ def test_a_record_tells_what_was_made_of_what(plan_of, tmp_path: Path) -> None:
     assert sources["vllm"] == "a" * 40, "the pins are those of the image"
 
 
+def test_a_record_tells_how_layers_were_to_be_packed_and_what_the_system_is_made_of(plan_of) -> None:
+    found = record(plan_of(choices=Choices(compression="zstd")), system={"curl": "7.88"})
+    assert (found.compression, found.system) == ("zstd", {"curl": "7.88"})
+    assert record(plan_of()).system is None
+
+
 def test_the_hash_of_the_lock_and_of_the_rendered_file_change_with_them(plan_of) -> None:
     first = record(plan_of())
     other_text = record(plan_of(text="FROM scratch AS lock\nFROM scratch\n"))

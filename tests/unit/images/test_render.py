@@ -146,6 +146,32 @@ def test_a_source_is_fetched_at_its_commit_and_held_to_it() -> None:
     assert f"fetch_source https://github.com/vllm-project/vllm-ascend {COMMIT} {COMMIT} yes" in fetched
 
 
+def test_what_people_call_a_commit_stands_beside_it_outside_of_the_step() -> None:
+    text = render(mini())
+    assert "\n# vllm-ascend at v0.23.0\nFROM fetch AS fetch-vllm-ascend\n" in text
+    assert "v0.23.0" not in script(stages(text)["fetch-vllm-ascend"])
+    assert "# vllm at" not in text, "its commit is not known"
+    by_commit = render(mini(sources=(source(0, ref=COMMIT, commit=COMMIT),)))
+    assert "# vllm at" not in by_commit
+
+
+def test_a_base_image_is_taken_at_its_digest_where_that_is_known() -> None:
+    plain, digest = mini(), f"sha256:{'d' * 64}"
+    known = mini(base_digest=digest)
+    assert f"\nFROM {plain.base_image}@{digest} AS cann\n" in render(known)
+    assert labels(known)["org.opencontainers.image.base.name"] == plain.base_image
+    assert labels(known)["org.opencontainers.image.base.digest"] == digest
+    assert "org.opencontainers.image.base.digest" not in labels(plain)
+
+
+@pytest.mark.parametrize("field", ["sha256", "locked"])
+def test_a_package_of_cann_is_held_to_the_checksum_that_is_known(field: str) -> None:
+    before = overlay()
+    known = tuple(msgspec.structs.replace(run, **{"sha256": "", field: "e" * 64}) for run in before.runs)
+    text = render(msgspec.structs.replace(before, runs=known))
+    assert text.count("e" * 64) == len(known)
+
+
 def test_a_source_whose_commit_is_not_known_is_fetched_by_its_ref() -> None:
     fetched = script(stages(render(mini()))["fetch-vllm"])
     assert "fetch_source https://github.com/vllm-project/vllm v0.23.0 '' no" in fetched

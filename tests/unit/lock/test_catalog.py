@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,23 @@ def test_an_index_that_refuses_or_fails_gave_no_answer(
     server.answers[f"{INDEX}/six/"] = status, b"", {}
     with pytest.raises(IndexUnreachableError, match=str(status)):
         index().release("six", "1.0")
+
+
+def test_offline_an_old_list_counts_and_nothing_is_asked(
+    server: Server, index: Callable[[], Catalog], tmp_path: Path
+) -> None:
+    server.lists("six", entry("six-1.0-py3-none-any.whl"))
+    assert index().release("six", "1.0")
+    (listing,) = (tmp_path / "cache" / "listings").iterdir()
+    os.utime(listing, (0, 0))
+    asked = len(server.asked)
+    offline = Catalog(tmp_path / "cache", INDEX, offline=True)
+    release = offline.release("six", "1.0")
+    assert release is not None
+    assert len(server.asked) == asked
+    for ask in (lambda: offline.release("attrs", "1"), lambda: offline.metadata(release.files[0])):
+        with pytest.raises(IndexUnreachableError, match="not asked"):
+            ask()
 
 
 def test_an_index_that_cannot_be_reached_says_why_in_a_few_words(index: Callable[[], Catalog]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_images.errors import BadInput, MissingTool
-from ascend_images.lock.git import GitClient, Refs, Tag, parse_refs, submodule_url
+from ascend_images.lock.git import GitClient, Refs, Tag, configuration, parse_refs, submodule_url
 from ascend_images.lock.reach import UnreachableError, listed, plain_reason
 from ascend_images.pins.versions_lock import Submodule
 from tests.remotes import commit
@@ -333,3 +333,13 @@ def test_a_cache_that_git_cannot_write_to_is_told(tmp_path: Path, monkeypatch: p
     fake_git(tmp_path / "bin", monkeypatch, "echo 'fatal: disk full' >&2; exit 128")
     with pytest.raises(MissingTool, match=r"git init in .* failed: fatal: disk full"):
         GitClient(tmp_path / "cache").fetched("https://example.invalid/x", ABSENT)
+
+
+def test_settings_of_git_are_added_to_those_that_are_given_already() -> None:
+    given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "me"}
+    assert configuration({"http.https://x/?a=b.sslVerify": "true"}, given) == {
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_1": "http.https://x/?a=b.sslVerify",
+        "GIT_CONFIG_VALUE_1": "true",
+    }
+    assert configuration({"a.b": "c"}, {"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_KEY_0"] == "a.b"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -46,7 +47,7 @@ class Lock:
         self.said = said
 
     def __call__(
-        self, one: Variant, index: FakeIndex, arches: tuple[Arch, ...] = BOTH, **known: Mapping[Arch, LockFile]
+        self, one: Variant, index: FakeIndex, arches: tuple[Arch, ...] = BOTH, **known: Any
     ) -> dict[Arch, LockFile]:
         return lock_variant(one, arches, self.checkouts(one), means(index, self.tmp_path, self.said.append), **known)
 
@@ -256,6 +257,50 @@ def test_the_lock_of_the_other_architecture_holds_the_versions_while_it_is_curre
     stale = {Arch.ARM64: msgspec.structs.replace(arm[Arch.ARM64], inputs="sha256:" + "0" * 64)}
     assert lock(one, index, (Arch.AMD64,), known=stale)[Arch.AMD64].versions["lib"] == "2.0"
     assert lock(one, index, (Arch.ARM64,), known=arm)[Arch.ARM64].versions["lib"] == "2.0", "made from nothing"
+
+
+def kept(lock: Mapping[Arch, LockFile]) -> dict[Arch, Mapping[str, str]]:
+    return {arch: one.versions for arch, one in lock.items()}
+
+
+def test_what_was_locked_is_kept_where_it_fits_and_only_there(lock: Lock) -> None:
+    one = variant({"app": "1"})
+    index = FakeIndex().add("app==1", "lib").add("lib==1.0")
+    old = lock(one, index)
+    index.add("lib==2.0")
+    assert lock(one, index, kept=kept(old))[Arch.ARM64].versions["lib"] == "1.0"
+    assert lock(one, index)[Arch.ARM64].versions["lib"] == "2.0"
+    other = variant({"app": "2"})
+    assert lock(other, index.add("app==2", "lib>=2"), kept=kept(old))[Arch.ARM64].versions["lib"] == "2.0"
+
+
+def test_a_release_that_was_taken_back_is_not_kept(lock: Lock) -> None:
+    one = variant({"app": "1"})
+    index = FakeIndex().add("app==1", "lib").add("lib==1.0")
+    old = lock(one, index)
+    index.add("lib==2.0")
+    key = ("", "lib", "1.0")
+    index.releases[key] = [replace(file, yanked=True) for file in index.releases[key]]
+    assert lock(one, index, kept=kept(old))[Arch.ARM64].versions["lib"] == "2.0"
+
+
+def test_a_pinned_release_that_was_taken_back_is_taken_and_told(lock: Lock, said: list[str]) -> None:
+    index = FakeIndex().add("app==1")
+    key = ("", "app", "1")
+    index.releases[key] = [replace(file, yanked=True) for file in index.releases[key]]
+    assert lock(variant({"app": "1"}), index)[Arch.ARM64].complete
+    assert said == ["small: app 1 was taken back by its publisher (yanked): pin another version"]
+
+
+def test_hashes_of_an_index_that_is_down_stay_as_they_were(lock: Lock) -> None:
+    one = msgspec.structs.replace(TORCH, exclude={"cuda": "not here"})
+    index = torch_index()
+    old = lock(one, index)
+    index.down = {CPU}
+    assert lock(one, index, known=old) == old
+    assert not lock(one, index)[Arch.AMD64].complete
+    newer = msgspec.structs.replace(one, packages={"torch": "2.9.0"})
+    assert lock(newer, index, known=old)[Arch.AMD64].complete, "of the same version they are the same"
 
 
 def test_a_lock_knows_the_pins_it_was_made_from(lock: Lock) -> None:

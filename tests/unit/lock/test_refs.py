@@ -163,33 +163,12 @@ def test_a_tag_that_moved_is_taken_when_it_is_named(git: FakeGit) -> None:
     assert (entry.commit, entry.learned, entry.submodules) == (commit("a"), TODAY, None)
 
 
-@pytest.mark.parametrize("renew", [False, True])
-def test_a_commit_in_versions_toml_is_never_overruled(git: FakeGit, renew: bool) -> None:
-    problem = refusal(settled(git, commits=(commit("d"),), renew=renew))
-    assert isinstance(problem, MovedError)
-    assert "sources.vllm.commit in versions.toml" in problem.do
-    agreed = settled(git, commits=(commit("a"),), old=locked_ref(at="d"), renew=renew).entry
-    assert agreed is not None
-    assert agreed.commit == commit("a")
-
-
-def test_a_ref_with_two_commits_in_versions_toml_is_refused(git: FakeGit) -> None:
-    assert "aaaaaaaaaaaa and bbbbbbbbbbbb" in refusal(settled(git, commits=(commit("a"), commit("b")))).found
-
-
-def test_a_commit_that_versions_toml_calls_another_is_refused(git: FakeGit) -> None:
-    assert "this commit is" in refusal(settled(git, commit("a"), commits=(commit("b"),))).found
-
-
 def test_a_tag_that_is_gone_keeps_its_commit_while_that_can_be_fetched(git: FakeGit) -> None:
     old = locked_ref(ref="v3", at="f")
     outcome = settled(git, "v3", old)
     assert outcome.entry == old
     assert outcome.problem is None
     assert "v3: not found on the remote any more; its commit ffffffffffff still is" in outcome.notes[0]
-    pinned = settled(git, "v3", commits=(commit("f"),)).entry
-    assert pinned is not None
-    assert (pinned.commit, pinned.how) == (commit("f"), "git fetch")
 
 
 def test_a_tag_that_is_gone_with_its_commit_is_refused(git: FakeGit) -> None:
@@ -222,13 +201,6 @@ def test_a_branch_that_was_rewritten_is_refused_once_its_old_commit_is_gone(git:
     problem = refusal(outcome)
     assert f"the branch is at {commit('c')}, and its remote gives the commit {commit('0')} no longer" in problem.found
     assert outcome.entry == old
-
-
-def test_a_branch_whose_commit_versions_toml_names_is_held_to_that(git: FakeGit) -> None:
-    outcome = settled(git, "main", commits=(commit("f"),), renew=True)
-    assert outcome.entry is not None
-    assert (outcome.entry.kind, outcome.entry.commit) == ("branch", commit("f"))
-    assert "mend sources.vllm.commit" in outcome.notes[0]
 
 
 def test_a_tag_that_became_a_branch_has_moved(git: FakeGit) -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,9 @@ def test_bound_packages_come_from_their_index_and_no_other_package_does(tmp_path
     document = tomllib.loads((tmp_path / "project/pyproject.toml").read_text())
     assert document["project"]["dependencies"] == ["torch==2.9.0", "six"]
     assert document["tool"]["uv"]["sources"] == {"torch": {"index": "cpu"}}
-    assert document["tool"]["uv"]["index"] == [{"name": "cpu", "url": "https://cpu.example/whl", "explicit": True}]
+    assert document["tool"]["uv"]["index"] == [
+        {"name": "cpu", "url": "https://cpu.example/whl", "explicit": True, "exclude-newer": False}
+    ]
 
 
 def test_changed_metadata_exclusions_constraints_and_preferences_are_files_of_their_own(tmp_path: Path) -> None:
@@ -104,6 +107,20 @@ def test_other_settings_of_uv_do_not_reach_it(monkeypatch: pytest.MonkeyPatch, t
     Uv("https://index.example/simple").resolve(Question(target=ARM))
     assert {name for name in seen if name.startswith("UV_")} == {"UV_CACHE_DIR", "UV_DEFAULT_INDEX"}
     assert seen["UV_DEFAULT_INDEX"] == "https://index.example/simple"
+
+
+def test_a_day_and_no_network_are_told_to_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def run(command: list[str], **fields: object) -> subprocess.CompletedProcess[str]:
+        seen.extend(command)
+        (Path(str(fields["cwd"])) / "out.txt").write_text("")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(resolver.subprocess, "run", run)
+    Uv(as_of=date(2026, 2, 28), offline=True).resolve(Question(target=ARM))
+    assert seen[seen.index("--exclude-newer") + 1] == "2026-03-01T00:00:00Z"
+    assert "--offline" in seen
 
 
 def test_without_uv_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

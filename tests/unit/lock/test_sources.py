@@ -12,7 +12,6 @@ from ascend_images.lock.demands import Kind
 from ascend_images.lock.sources import (
     LocalCheckout,
     RemoteCommit,
-    configuration,
     local_checkouts,
     read_demands,
     source_demands,
@@ -201,31 +200,6 @@ def test_no_code_of_a_source_is_run_and_nothing_is_written_into_a_checkout(
     assert len(read_demands(one, {}, tmp_path / "cache", {})["vllm"]) > 40
 
 
-def test_settings_of_git_are_added_to_those_that_are_given_already() -> None:
-    given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "me"}
-    assert configuration({"http.https://x/?a=b.sslVerify": "true"}, given) == {
-        "GIT_CONFIG_COUNT": "2",
-        "GIT_CONFIG_KEY_1": "http.https://x/?a=b.sslVerify",
-        "GIT_CONFIG_VALUE_1": "true",
-    }
-    assert configuration({"a.b": "c"}, {"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_KEY_0"] == "a.b"
-
-
-@pytest.mark.subprocess
-def test_no_configuration_of_the_user_keeps_git_from_checking_certificates(
-    repository: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What git itself says of the addresses it would ask, with the variables that it is given."""
-    settings = '[url "https://corp.example/"]\ninsteadOf = https://git.example/\n'
-    settings += '[http]\nsslVerify = false\n[http "https://corp.example/up"]\nsslVerify = false\n'
-    (tmp_path / "gitconfig").write_text(settings)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    files = RemoteCommit("up", "https://git.example/up", "v2", tmp_path / "cache")
-    files._repository.mkdir(parents=True)
-    said = files._git("config", "--type=bool", "--get-urlmatch", "http.sslverify", "https://corp.example/up")
-    assert said.stdout.strip() == "true"
-
-
 @pytest.mark.subprocess
 def test_an_address_that_the_user_s_git_turns_into_http_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -244,3 +218,15 @@ def test_a_file_outside_of_a_checkout_is_none_of_its(path: str, tmp_path: Path) 
     (folder / "link").symlink_to(tmp_path / "secret")
     with pytest.raises(BadInput, match="has no file"):
         LocalCheckout("vllm", folder).read(path)
+
+
+@pytest.mark.subprocess
+def test_offline_a_commit_that_was_read_is_known_and_nothing_is_asked(
+    repository: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, commit = repository
+    remote(folder, commit, tmp_path / "cache").read("requirements/common.txt")
+    again = remote(folder, commit, tmp_path / "cache", offline=True)
+    assert "xgrammar" in again.read("requirements/common.txt")
+    with pytest.raises(LookupIncomplete, match="nothing is asked now"):
+        again.read("setup.py")

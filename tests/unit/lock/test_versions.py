@@ -12,7 +12,7 @@ from ascend_images.lock.git import GitClient, Refs
 from ascend_images.lock.means import Means
 from ascend_images.lock.reach import MovedError
 from ascend_images.lock.run_files import Downloaded, Downloads
-from ascend_images.lock.versions import Hosts, Learned, learn, usual_hosts
+from ascend_images.lock.versions import Hosts, Learned, all_names, learn, usual_hosts
 from ascend_images.pins.model import Mirror
 from ascend_images.pins.questions import check
 from ascend_images.pins.versions_lock import VersionsLock
@@ -231,10 +231,10 @@ def test_base_images_and_run_packages_have_names_too(there: Hosts, name: str, ch
     assert all(change.subject.startswith(changed) for change in found.changes)
 
 
-def test_an_update_of_nothing_names_what_there_is(there: Hosts) -> None:
-    with pytest.raises(BadInput, match="--update: unknown name") as failure:
-        learned(there, update={"vlm"})
-    assert failure.value.wanted == 'did you mean "vllm"?'
+def test_the_names_of_what_is_asked_for_are_each_told_once() -> None:
+    one = wanting(asking(), runs=(run_file("toolkit.run"),))
+    other = msgspec.structs.replace(one, name="other")
+    assert all_names([one, other]) == ("vllm", "base", IMAGE, "toolkit", "toolkit.run")
 
 
 def test_all_that_is_wrong_is_told_at_once_and_the_rest_is_learned(there: Hosts) -> None:

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from ascend_images.errors import BadInput
 from ascend_images.pins.load import load
-from ascend_images.pins.lockfile import Conflict, LockedPackage, LockFile, file_name, inputs_hash, is_current
+from ascend_images.pins.lockfile import (
+    Conflict,
+    LockedPackage,
+    LockFile,
+    file_name,
+    input_parts,
+    inputs_hash,
+    is_current,
+    moved_pins,
+)
 from ascend_images.pins.model import Relax
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
@@ -221,3 +230,49 @@ def test_a_lock_that_cannot_be_read_names_the_command_that_makes_it(tmp_path: Pa
     with pytest.raises(BadInput) as caught:
         LockFile.parse(TEXT + "nonsense\n", tmp_path / "other.amd64.txt")
     assert caught.value.do == "make the lock again: invoke lock --variant a2", "the head says whose it is"
+
+
+VLLM = A2.sources[0]
+MOVED = {
+    "a version": (CHANGES["a version"], "numpy is 1.26.3, locked 1.26.4"),
+    "a new package": ({"packages": {**A2.packages, "nowhere": "0.8.1"}}, "nowhere is 0.8.1, not locked"),
+    "a range": ({"packages": {**A2.packages, "numpy": "<1.26"}}, "numpy is <1.26, locked 1.26.4"),
+    "a package that is pinned no more": (
+        {"packages": {name: pin for name, pin in A2.packages.items() if name != "numpy"}},
+        "packages changed",
+    ),
+    "Python": (CHANGES["Python"], "python is 3.11, locked 3.12"),
+    "a relaxation": (CHANGES["a relaxation"], "relax changed"),
+    "an index": (CHANGES["an index"], "indexes changed"),
+    "written-down metadata": (CHANGES["written-down metadata"], "metadata changed"),
+    "an exclusion": (CHANGES["an exclusion"], "exclude changed"),
+    "a source's revision": (CHANGES["a source's revision"], "sources.vllm changed"),
+    "a source that is gone": ({"sources": A2.sources[1:]}, "sources.vllm is gone"),
+    "a new source": (
+        {"sources": (*A2.sources, msgspec.structs.replace(VLLM, name="verl"))},
+        "sources.verl is new",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MOVED)
+def test_a_stale_lock_names_the_pin_that_moved_and_no_other(what: str) -> None:
+    lock = LockFile.load(Path(__file__).parents[3] / "locks" / file_name("a2", Arch.ARM64))
+    changes, told = MOVED[what]
+    assert moved_pins(lock, A2) == ()
+    assert moved_pins(lock, msgspec.structs.replace(A2, **changes)) == (told,)
+
+
+def test_a_lock_that_does_not_know_its_parts_is_stale_all_the_same() -> None:
+    lock = LockFile.load(Path(__file__).parents[3] / "locks" / file_name("a2", Arch.ARM64))
+    plain = msgspec.structs.replace(lock, parts={})
+    told = moved_pins(plain, msgspec.structs.replace(A2, **CHANGES["a relaxation"]))
+    assert told == ("something that decides on packages changed",)
+
+
+def test_parts_are_written_and_read_again() -> None:
+    whole = msgspec.structs.replace(LOCK, parts=input_parts(A2, Arch.ARM64))
+    assert LockFile.parse(str(whole)) == whole
+    damaged = str(whole).replace('# parts: {"', '# parts: ["', 1)
+    with pytest.raises(BadInput, match="the line of parts cannot be read"):
+        LockFile.parse(damaged)

@@ -68,19 +68,14 @@ def test_each_pin_without_an_answer_is_one_finding(lock: dict[str, Any], state: 
     assert found.do.startswith("invoke lock --variant small")
 
 
-def test_a_commit_in_versions_toml_that_is_not_the_locked_one() -> None:
-    ((state, message),) = told(LOCK, wanting(asking(commit=commit("b")), runs=VARIANT.runs))
-    assert (state, message) == (
-        "differs",
-        "small: sources.vllm.commit is bbbbbbbbbbbb, locked aaaaaaaaaaaa for v1",
-    )
+def test_a_commit_that_was_locked_as_another_differs() -> None:
+    ref = commit("b")
+    ((state, message),) = told(LOCK.having(locked_ref(ref=ref)), wanting(asking(ref=ref), runs=VARIANT.runs))
+    assert (state, message) == ("differs", f"small: sources.vllm.ref is the commit {ref}, locked {commit('a')}")
 
 
-def test_one_ref_with_two_commits_in_versions_toml() -> None:
-    one, other = (wanting(asking(commit=commit(letter))) for letter in "ab")
-    ((state, message),) = told(LOCK, one, msgspec.structs.replace(other, name="other"))
-    assert state == "differs"
-    assert message == "small, other: sources.vllm.commit is aaaaaaaaaaaa and bbbbbbbbbbbb for the one ref v1"
+def test_what_a_lock_said_before_is_nothing_that_is_asked_for() -> None:
+    assert asked([answered(VARIANT, LOCK)]) == asked([VARIANT])
 
 
 def test_submodules_that_were_never_read_are_missing_and_none_at_all_is_an_answer() -> None:
@@ -115,28 +110,31 @@ def test_no_pin_moved_from_what_another_variant_asks_for() -> None:
 
 def test_each_thing_is_asked_for_once_with_all_that_is_wanted_of_it() -> None:
     amd64 = wanting(asking(), platforms=(Arch.AMD64,))
-    arm64 = wanting(asking(submodules=True, commit=commit("a")), platforms=(Arch.ARM64,), name="other")
+    arm64 = wanting(asking(submodules=True), platforms=(Arch.ARM64,), name="other")
     pins = asked([amd64, arm64])
     ((ref,), (base,)) = pins.refs, pins.bases
-    assert (ref.key, ref.pins, ref.commits, ref.submodules) == (
-        (repository("vllm"), "v1"),
-        ("sources.vllm",),
-        (commit("a"),),
-        True,
-    )
+    assert (ref.key, ref.pins, ref.submodules) == ((repository("vllm"), "v1"), ("sources.vllm",), True)
     assert base.platforms == (Arch.AMD64, Arch.ARM64)
     assert base.variants == ref.variants == ("small", "other")
 
 
-def test_an_answered_variant_has_commits_and_checksums_and_keeps_its_own() -> None:
-    own = asking("own", commit=commit("c"))
-    variant = wanting(
-        asking(), own, asking("unknown"), runs=(run_file("toolkit.run"), run_file("ops.run", sha256=sha("c")))
-    )
-    lock = LOCK.having(locked_ref("own", at="d"), locked_run("ops.run", "d"))
-    made = answered(variant, lock)
+def test_an_answered_variant_has_what_the_lock_says_now_and_its_own() -> None:
+    full = asking("full", ref=commit("c"))
+    runs = (run_file("toolkit.run"), run_file("ops.run", sha256=sha("c")), run_file("nnal.run"))
+    variant = wanting(asking(), full, asking("unknown"), runs=runs)
+    made = answered(variant, LOCK.having(locked_run("ops.run", "d")))
     assert [source.commit for source in made.sources] == [commit("a"), commit("c"), ""]
-    assert [run.sha256 for run in made.runs] == [sha("a"), sha("c")]
+    assert [run.checksum for run in made.runs] == [sha("a"), sha("c"), ""]
+    assert made.base_reference == f"{IMAGE}@{digest('1')}"
+    assert answered(made, VersionsLock()) == answered(variant, VersionsLock())
+    again = answered(made, LOCK.having(locked_ref(at="e")))
+    assert again.sources[0].commit == commit("e")
+
+
+def test_a_base_that_is_pinned_by_digest_is_taken_at_that() -> None:
+    own = f"{IMAGE}@{digest('9')}"
+    made = answered(wanting(base_image=own), LOCK.having(locked_base(own)))
+    assert made.base_reference == own
 
 
 def test_pruning_drops_what_no_variant_asks_for() -> None:

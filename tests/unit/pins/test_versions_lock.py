@@ -176,10 +176,3 @@ class TestCommitted:
 
     def test_no_pin_moved_since_and_none_says_another_thing(self) -> None:
         assert [str(finding) for finding in check(self.lock, self.variants) if finding.state != "missing"] == []
-
-    def test_every_commit_that_versions_toml_names_is_in_it(self) -> None:
-        for one in asked(self.variants).refs:
-            for named in one.commits:
-                entry = self.lock.ref(one.repository, one.ref)
-                assert entry is not None
-                assert entry.commit == named

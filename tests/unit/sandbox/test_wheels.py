@@ -3,6 +3,9 @@
 import csv
 import hashlib
 import io
+import json
+import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -19,10 +22,12 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from ascend_images.inside import probe
 from ascend_images.pins.lockfile import Conflict, LockedPackage, LockFile
-from ascend_images.pins.platform import Arch
+from ascend_images.pins.platform import Arch, host_arch
 from ascend_images.pins.variant import Variant
 from ascend_images.sandbox.data import data_table
+from ascend_images.sandbox.elf import shared_object
 from ascend_images.sandbox.tree import Tree
 from ascend_images.sandbox.wheel_file import Wheel, install_wheel
 from ascend_images.sandbox.wheels import REAL, add_check, asked_of, package_set, stand_in, stand_ins, standin_lock
@@ -288,3 +293,64 @@ class TestFailures:
 
     def test_evalscope_does_not_import_without_its_dependencies(self, tmp_path: Path) -> None:
         assert "No module named 'colorlog'" in run(installed(made(), tmp_path), "import evalscope").stderr
+
+
+@pytest.mark.subprocess
+class TestComputing:
+    """The stand-ins compute, for the program that asks NPUs, what the real ones do."""
+
+    @pytest.fixture
+    def environment(self, tmp_path: Path) -> dict[str, str]:
+        """A host with two devices: the stand-ins of torch and torch_npu, and the libraries of CANN that these load."""
+        wheels = made(pinned={"torch": "2.10.0", "torch-npu": "2.10.0.post4"})
+        site = installed(wheels, tmp_path)
+        (tmp_path / "cann").mkdir()
+        for name in re.findall(r'"(lib\w+\.so)"', (site / "torch_npu/__init__.py").read_text()):
+            (tmp_path / "cann" / name).write_bytes(shared_object(host_arch(), name, ["f"]))
+        paths = {"PYTHONPATH": str(site), "LD_LIBRARY_PATH": str(tmp_path / "cann")}
+        return {**paths, "PATH": os.defpath, "ASCEND_RT_VISIBLE_DEVICES": "0,1"}
+
+    def probe(self, environment: Mapping[str, str], *words: str) -> list[dict[str, object]]:
+        command = [sys.executable, str(Path(probe.__file__)), *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_devices_are_counted_and_multiply(self, environment: dict[str, str]) -> None:
+        assert [said["count"] for said in self.probe(environment, "count")] == [2]
+        products = self.probe(environment, "matmul", "--index", "1")
+        assert [(said["dtype"], said["error"]) for said in products] == [
+            ("float16", 0.0),
+            ("bfloat16", 0.0),
+            ("float32", 0.0),
+        ]
+
+    @pytest.mark.parametrize("ranks", [2, 3])
+    def test_ranks_sum_a_vector(self, environment: dict[str, str], ranks: int) -> None:
+        indices = ",".join(str(index) for index in range(ranks))
+        said = self.probe(environment, "all-reduce", "--indices", indices)
+        assert sorted((one["rank"], one["wrong"], one["of"]) for one in said) == [  # type: ignore[type-var]
+            (rank, 0, 1024) for rank in range(ranks)
+        ]
+
+    @pytest.mark.parametrize(
+        ("code", "end"),
+        [
+            ("d.init_process_group('hccl', store=None, rank=0, world_size=2)", "backend hccl: torch_npu brings it"),
+            ("d.init_process_group('gloo', store=None, rank=2, world_size=2)", "rank 2 of 2"),
+            ("d.TCPStore('127.0.0.1', 0)", "a client store needs the port"),
+            ("d.barrier()", "there is no process group"),
+            (
+                "d.init_process_group('', store=0, rank=1, world_size=2); d.all_reduce(torch.arange(8, dtype=0) * 3)",
+                "rank 1 holds ('times', ('range', 8), 3), not 2 times a vector",
+            ),
+            (
+                "assert int((torch.arange(8, dtype=0) * 2 != torch.arange(8, dtype=0) * 3).sum()) == 0",
+                "AssertionError",
+            ),
+        ],
+    )
+    def test_what_is_asked_wrongly_fails(self, environment: dict[str, str], code: str, end: str) -> None:
+        site = Path(environment["PYTHONPATH"])
+        failed = run(site, f"import torch, torch.distributed as d\n{code}", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+        assert end in failed.stderr.splitlines()[-1]

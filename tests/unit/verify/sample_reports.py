@@ -39,6 +39,8 @@ ODD = Result(
     wanted="a value without \" or ' or\nline ends",
     next="unset A && B='\"'",
 )
+#: An engine's whole error, repeated by every check that hangs on the container.
+RUNC = "did not start: failed to create task for container: " + ", ".join(["OCI runtime create failed"] * 4)
 NPU_CHECKS = ("npu-smi", "chip", "devices", "matmul", "all-reduce", "generate")
 
 
@@ -90,9 +92,22 @@ UNKNOWN = report(
     Result(check="locked-packages", answer="unknown", found=NO_PINS),
     *not_run(*NPU_CHECKS),
 )
+#: No failure on a host without NPUs; one check passes although one of its answers was not run.
+CALM = report(
+    "a5",
+    *passes("architecture", "python", "matmul"),
+    *not_run(*NPU_CHECKS),
+)
+BROKEN = report(
+    "a2-broken",
+    Result(check="container", answer="fail", subject="a2", found=RUNC, wanted="python3", next="docker run --rm a2"),
+    Result(check="devices-given", answer="not run", found="no NPU was asked for"),
+    *(Result(check=name, answer="not run", found=f"because of container: {RUNC}") for name in ("python", "chip")),
+    Result(check="matmul", answer="not run", found="because of chip: A3"),
+)
 GREEN = report("310p", *passes("architecture", "python", "torch-family"))
 EMPTY = report("nothing")
-ALL = [FAILING, ODD_ONE, UNKNOWN, GREEN, EMPTY]
+ALL = [FAILING, ODD_ONE, UNKNOWN, GREEN, EMPTY, CALM, BROKEN]
 
 _odd = [STDERR, ODD.found, "", "\n\n", "]]>", "</pre>", "- x", "# x", "<!-- x", "\n| a | b |\n|---|---|\n", "{{ x }}"]
 _text = st.text(st.characters(codec=None), max_size=60) | st.sampled_from(_odd)

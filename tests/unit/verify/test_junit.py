@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_images.inside.words import visible
 from ascend_images.verify.junit import document
 from ascend_images.verify.report import Report, Result
-from ascend_images.verify.terminal import visible
-from tests.unit.verify.sample_reports import ALL, ANY, FAILING, GREEN, NO_NPU, STDERR, UNKNOWN, report
+from tests.unit.verify.sample_reports import ALL, ANY, BROKEN, FAILING, GREEN, NO_NPU, RUNC, STDERR, UNKNOWN, report
 
 
 def parsed(*reports: Report) -> ElementTree.Element:
@@ -49,6 +49,13 @@ def test_unknown_and_not_run_are_skipped_with_their_reason_and_never_passed() ->
     assert named["matmul"].find("skipped").get("message") == f"not run: {NO_NPU}"  # type: ignore[union-attr]
     bare = cases(parsed(report("a", Result(check="x", answer="unknown"))))
     assert bare["x"].find("skipped").get("message") == "unknown: no reason given"  # type: ignore[union-attr]
+
+
+def test_a_cause_that_another_case_tells_is_short_in_the_message_and_whole_in_the_text() -> None:
+    skipped = cases(parsed(BROKEN))["python"].find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "not run: because of container"
+    assert RUNC.strip() in str(skipped.text)
 
 
 def test_a_pass_says_what_was_found() -> None:

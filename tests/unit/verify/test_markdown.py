@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ascend_images.errors import BadInput
+from ascend_images.inside.words import visible
 from ascend_images.verify.markdown import STEP_LIMIT, append_to_step_summary, summary
 from ascend_images.verify.report import Report
-from ascend_images.verify.terminal import visible
-from tests.unit.verify.sample_reports import ALL, ANY, EMPTY, FAILING, GREEN, STDERR, UNKNOWN
+from tests.unit.verify.sample_reports import ALL, ANY, CALM, EMPTY, FAILING, GREEN, STDERR, UNKNOWN, not_run, report
+
+NOT_RUN = report("a6", *not_run("chip", "matmul"))
 
 TAGS = {"table", "tr", "th", "td", "pre", "details", "summary", "span"}
 
@@ -32,10 +34,12 @@ def test_the_summary_is_as_accepted(golden: Callable[[str, str], None]) -> None:
 
 
 def test_every_image_has_a_row_with_a_mark() -> None:
-    assert [row.split(" | ")[0] for row in rows(summary([FAILING, UNKNOWN, GREEN, EMPTY]))] == [
+    assert [row.split(" | ")[0] for row in rows(summary([FAILING, UNKNOWN, GREEN, CALM, NOT_RUN, EMPTY]))] == [
         "| ❌ fail",
-        "| ❔ unknown",
+        "| ❔ no failure, 1 unknown",
         "| ✅ pass",
+        "| ✅ no failure, 5 not run",
+        "| ⬜ not run",
         "| ❔ nothing asked",
     ]
 
@@ -64,7 +68,7 @@ def inline(tokens: list) -> list:
 def test_no_text_of_an_image_becomes_markup(reports: list[Report]) -> None:
     tokens = parse(summary(reports))
     kinds = [token.type for token in tokens]
-    failures = sum(one.counts["fail"] for one in reports)
+    failures = sum(one.answers["fail"] for one in reports)
     assert kinds.count("heading_open") == 1 + failures + sum(one.failed for one in reports)
     assert kinds.count("table_open") == bool(reports)
     assert kinds.count("tr_open") == (1 + len(reports) if reports else 0)

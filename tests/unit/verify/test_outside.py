@@ -16,6 +16,7 @@ def facts_of(**changes: Any) -> dict[str, Any]:
     container = {
         "reference": REFERENCE,
         "answered": True,
+        "failure": None,
         "exit": 0,
         "killed": False,
         "timed_out": False,
@@ -31,7 +32,13 @@ def facts_of(**changes: Any) -> dict[str, Any]:
         "distributions": [{"name": "torch-npu", "version": "2.10.0.post4", "metadata": "", "location": ""}],
         "container": {**container, **changes.pop("container", {})},
         "host": {"devices": [0], "judgement": None, "refused": None, **changes.pop("host", {})},
-        "own": {"image": {"cann": "9.1.0"}, "lock": {"a": "1"}, "compared": True, **changes.pop("own", {})},
+        "own": {
+            "image": {"cann": "9.1.0"},
+            "lock": {"a": "1"},
+            "wanted_image": {"cann": "9.1.0"},
+            "wanted_lock": {"a": "1"},
+            **changes.pop("own", {}),
+        },
     }
     return {**facts, **changes}
 
@@ -73,7 +80,14 @@ def test_a_container_without_facts_is_one_finding_and_the_cause_of_all_others(se
     assert list(answers) == [one.id for one in outside.all_checks()]
     failures = [name for name, list_of in answers.items() if any(said.answer is Answer.FAIL for said in list_of)]
     assert failures == ["container"]
-    assert all(only(list_of).found.startswith("because of container: ") for list_of in list(answers.values())[2:])
+    others = [only(list_of) for name, list_of in answers.items() if name not in ("container", "devices-given")]
+    assert {one.found for one in others} == {"because of container"}
+
+
+def test_an_image_that_nobody_has_is_a_finding_of_the_container() -> None:
+    failure = {"found": "neither here nor there", "wanted": "an image", "next": "docker image ls"}
+    one = only(said("container", facts_of(container={"answered": False, "failure": failure})))
+    assert (one.answer, one.found, one.next) == (Answer.FAIL, failure["found"], failure["next"])
 
 
 def test_a_container_that_answered_passes() -> None:
@@ -130,6 +144,16 @@ def test_a_tag_that_lies_is_found_word_by_word(word: str, changes: dict[str, Any
     assert found in next(one.found for one in answers if one.subject == word)
 
 
+def test_the_tag_that_its_pins_give_an_image_is_right_whatever_builds_put_behind_it() -> None:
+    tag = REFERENCE.rpartition(":")[2].removesuffix("-x86_64")
+    other = {"system": {"id": "debian", "version": "12"}}
+    for suffix in ("", "-x86_64", "-sandbox-x86_64", "-changed"):
+        facts = facts_of(container={"reference": f"x:{tag}{suffix}"}, **other)
+        assert [one.answer for one in said("tag", facts, {"tag": tag})] == [Answer.PASS], suffix
+    lie = facts_of(container={"reference": f"x:{tag}-aarch64"}, **other)
+    assert [one.subject for one in said("tag", lie, {"tag": tag}) if one.answer is Answer.FAIL] == ["arch"]
+
+
 def test_what_could_not_be_told_is_unknown_and_what_has_a_finding_is_not_found_twice() -> None:
     answers = said("tag", facts_of(cann={"toolkit": [], "ops": [], "nnal": []}))
     assert {one.subject: one.answer for one in answers} == {"cann": Answer.UNKNOWN, "chip": Answer.UNKNOWN}
@@ -146,7 +170,7 @@ def test_what_could_not_be_told_is_unknown_and_what_has_a_finding_is_not_found_t
 def test_an_image_of_other_pins_is_found_with_what_differs() -> None:
     own = {"cann": "9.1.0", "packages": {"amd64": {"torch": "2.9.0"}}, "sources": [{"name": "vllm", "commit": "a"}]}
     pins = {"cann": "9.1.0", "packages": {"amd64": {"torch": "2.10.0"}}, "sources": [{"name": "vllm", "commit": "b"}]}
-    one = only(said("own-pins", facts_of(own={"image": own}), {**pins, "variant": "a2", "tag": "another"}))
+    one = only(said("own-pins", facts_of(own={"image": own, "wanted_image": {**pins, "variant": "a2", "tag": "x"}})))
     assert one.answer is Answer.FAIL
     assert "packages (amd64: torch: '2.9.0', wanted '2.10.0')" in one.found
     assert "sources (vllm: commit: 'a', wanted 'b')" in one.found
@@ -159,8 +183,9 @@ def test_another_lock_is_found() -> None:
 
 
 def test_own_pins_without_a_comparison_or_without_any() -> None:
-    assert only(said("own-pins", facts_of(own={"compared": False}))).answer is Answer.NOT_RUN
+    assert only(said("own-pins", facts_of(own={"wanted_image": None}))).answer is Answer.NOT_RUN
     assert only(said("own-pins", facts_of(own={"image": {}}))).answer is Answer.UNKNOWN
+    assert only(said("own-pins", facts_of(own={"lock": None}))).answer is Answer.UNKNOWN
     assert said("own-pins", facts_of()) == []
 
 

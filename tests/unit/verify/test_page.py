@@ -9,10 +9,24 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascend_images.inside.words import visible
 from ascend_images.verify.page import page
-from ascend_images.verify.report import Report
-from ascend_images.verify.terminal import visible
-from tests.unit.verify.sample_reports import ALL, ANY, EMPTY, FAILING, GREEN, ODD_ONE, STDERR, TORCH, UNKNOWN, report
+from ascend_images.verify.report import Report, Result
+from tests.unit.verify.sample_reports import (
+    ALL,
+    ANY,
+    BROKEN,
+    CALM,
+    EMPTY,
+    FAILING,
+    GREEN,
+    ODD_ONE,
+    RUNC,
+    STDERR,
+    TORCH,
+    UNKNOWN,
+    report,
+)
 
 VOID = {"meta", "input"}
 
@@ -81,6 +95,28 @@ def test_the_title_says_how_it_went() -> None:
     assert title(FAILING, GREEN) == "1 of 2 images failed"
     assert title(GREEN) == "1 image verified, no failure"
     assert title() == "No image was verified"
+
+
+def test_checks_are_counted_and_answers_only_where_an_image_is_opened() -> None:
+    text = page([CALM])
+    assert re.findall(r"<li class=\"[a-z-]+\">. (\d+ [a-z ]+)</li>", text) == [
+        "0 fail",
+        "0 unknown",
+        "5 not run",
+        "3 pass",
+    ]
+    assert '<dt>checks</dt><dd class="text">0 fail, 0 unknown, 5 not run, 3 pass</dd>' in text
+    assert '<dt>answers</dt><dd class="text">0 fail, 0 unknown, 6 not run, 3 pass</dd>' in text
+
+
+def test_a_long_cause_is_one_reason_of_all_images_and_whole_in_each_cell() -> None:
+    other = report("a3", Result(check="python", answer="not run", found=f"because of container: other {RUNC}"))
+    text = page([BROKEN, other])
+    listed = text[text.index('id="reasons"') : text.index("Every image and every answer")]
+    assert listed.count(">because of container<") == 1
+    assert "<li>a3 linux/arm64</li>" in listed
+    assert RUNC not in listed
+    assert f"because of container: other {RUNC}" in text
 
 
 def test_an_image_of_which_nothing_was_asked_is_told_apart() -> None:

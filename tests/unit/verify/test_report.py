@@ -1,18 +1,22 @@
 """Reports: what they count, and how they are kept in a folder."""
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 from hypothesis import given
 
 from ascend_images.errors import BadInput
-from ascend_images.verify.report import ANSWERS, Report, load_reports, write_report
-from tests.unit.verify.sample_reports import ALL, ANY, EMPTY, FAILING, GREEN, UNKNOWN, report
+from ascend_images.verify.report import ANSWERS, Report, Result, load_reports, verdict, write_report
+from tests.unit.verify.sample_reports import ALL, ANY, CALM, EMPTY, FAILING, GREEN, UNKNOWN, report
 
 
-def test_a_report_counts_its_answers_worst_first() -> None:
-    assert list(FAILING.counts.items()) == [("fail", 2), ("unknown", 3), ("not run", 6), ("pass", 3)]
+def test_a_report_counts_its_checks_by_what_each_says_as_a_whole() -> None:
+    assert list(FAILING.counts.items()) == [("fail", 2), ("unknown", 2), ("not run", 6), ("pass", 3)]
+    assert list(FAILING.answers.items()) == [("fail", 2), ("unknown", 3), ("not run", 6), ("pass", 3)]
+    assert CALM.verdicts["matmul"] == "pass"
+    assert CALM.counts["not run"] == CALM.answers["not run"] - 1
     assert [result.check for result in FAILING.of("fail")] == ["torch-family", "entry-points"]
 
 
@@ -54,6 +58,24 @@ def test_a_json_file_that_is_no_report_is_named_with_the_next_step(tmp_path: Pat
 
 @given(ANY)
 def test_counts_add_up(one: Report) -> None:
-    assert sum(one.counts.values()) == len(one.results)
-    assert tuple(one.counts) == ANSWERS
-    assert one.failed == (one.counts["fail"] > 0)
+    assert sum(one.counts.values()) == len({result.check for result in one.results})
+    assert sum(one.answers.values()) == len(one.results)
+    assert tuple(one.counts) == tuple(one.answers) == ANSWERS
+    assert one.failed == (one.counts["fail"] > 0) == (one.answers["fail"] > 0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "whole"),
+    [
+        (("pass", "not run"), "pass"),
+        (("pass", "unknown", "not run"), "unknown"),
+        (("pass", "unknown", "fail"), "fail"),
+        (("not run", "not run"), "not run"),
+        (("not run", "unknown"), "unknown"),
+        ((), "not run"),
+    ],
+)
+def test_the_worst_answer_decides_and_not_run_only_where_nothing_else_is_said(
+    answers: tuple[Literal["pass", "fail", "unknown", "not run"], ...], whole: str
+) -> None:
+    assert verdict(Result("x", answer) for answer in answers).value == whole

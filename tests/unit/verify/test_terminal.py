@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -15,13 +16,29 @@ from ascend_images.verify.terminal import (
     counted,
     host_line,
     one_line,
+    overall,
     passing,
+    reason,
+    several,
     short_digest,
     table,
     visible,
-    worst,
 )
-from tests.unit.verify.sample_reports import ALL, ANY, EMPTY, FAILING, GREEN, IMPORT, NO_PINS, ODD_ONE, STDERR, UNKNOWN
+from tests.unit.verify.sample_reports import (
+    ALL,
+    ANY,
+    BROKEN,
+    CALM,
+    EMPTY,
+    FAILING,
+    GREEN,
+    IMPORT,
+    NO_PINS,
+    ODD_ONE,
+    RUNC,
+    STDERR,
+    UNKNOWN,
+)
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
@@ -63,7 +80,9 @@ def test_image_digest_platform_and_host_are_told() -> None:
 
 
 def test_an_image_of_which_nothing_was_asked_does_not_pass() -> None:
-    assert table(EMPTY, width=80, color=False).splitlines()[-1] == "nothing: 0 fail, 0 unknown, 0 not run, 0 pass"
+    assert table(EMPTY, width=80, color=False).splitlines()[-1] == (
+        "nothing: 0 checks: 0 fail, 0 unknown, 0 not run, 0 pass"
+    )
     assert "\x1b[32m" not in table(EMPTY, width=80, color=True)
 
 
@@ -108,7 +127,8 @@ def test_one_line_is_cut_where_asked() -> None:
         ({"machine": "aarch64", "driver": "", "npus": [], "smi": None}, "machine aarch64"),
         ({"npus": ["910B3"] * 8 + ["910B1"]}, "npus 8 × 910B3 910B1"),  # noqa: RUF001
         ({"runtime": True, "busy": False, "memory": 64}, "runtime yes, busy no, memory 64"),
-        ({"driver": {"version": "25.2.0", "path": ""}}, "driver (version 25.2.0)"),
+        ({"machine": "aarch64", "refused": {"found": "NPU 7 is held", "next": ""}}, "machine aarch64"),
+        ({"npus": [{"name": "910B3"}, ["910B3"]], "devices": [0, 1]}, "devices 0 1"),
         ({"info": "line\n" * 100}, "info " + ("line " * 12)[:59] + "…"),
     ],
 )
@@ -116,18 +136,55 @@ def test_a_host_is_one_line(host: dict[str, object], line: str) -> None:
     assert host_line(host) == line
 
 
-def test_a_check_passes_when_all_of_its_answers_do() -> None:
+_nested = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just("NESTED"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("NESTED"), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(st.just("key"), _nested.map(lambda value: {"inner": value}) | _nested.map(lambda value: [[value]]))
+)
+def test_nothing_nested_gets_into_the_line_of_a_host(host: dict[str, object]) -> None:
+    assert host_line(host) == ""
+
+
+def test_a_cause_that_another_check_tells_in_full_is_named_by_that_check_alone() -> None:
+    assert [reason(result) for result in BROKEN.results] == [
+        RUNC,
+        "no NPU was asked for",
+        "because of container",
+        "because of container",
+        "because of chip: A3",
+    ]
+    text = table(BROKEN, width=400, color=False)
+    assert text.count(RUNC) == 1
+    assert "not run  python, chip: because of container\n" in text
+
+
+@given(st.text(), st.sampled_from(ANSWERS))
+def test_a_reason_is_the_whole_text_or_its_beginning(found: str, answer: Literal["pass", "fail", "unknown"]) -> None:
+    for text in (found, f"because of chip: {found}"):
+        said = reason(Result(check="a", answer=answer, found=text))
+        assert said == text or (answer == "not run" and said == "because of chip")
+
+
+def test_a_check_passes_as_a_whole_though_an_answer_was_not_run() -> None:
+    assert passing(CALM) == ["architecture", "python", "matmul"]
     assert passing(FAILING) == ["architecture", "operating-system", "python"]
     assert passing(GREEN) == ["architecture", "python", "torch-family"]
 
 
-def test_the_worst_answer_counts_and_nothing_asked_is_no_answer() -> None:
-    assert [worst(one.results) for one in (FAILING, UNKNOWN, GREEN, EMPTY)] == ["fail", "unknown", "pass", ""]
+def test_what_an_image_is_as_a_whole_and_nothing_asked_is_no_answer() -> None:
+    images = (FAILING, UNKNOWN, GREEN, CALM, EMPTY)
+    assert [overall(one.results) for one in images] == ["fail", "unknown", "pass", "pass", ""]
 
 
 def test_words() -> None:
     assert short_digest("sha256:" + "ab" * 32) == "abababababab"
     assert short_digest("") == ""
+    assert [several(number, "check") for number in (0, 1, 2)] == ["0 checks", "1 check", "2 checks"]
     assert about(Result(check="a", answer="pass")) == "a"
     assert about(IMPORT) == "entry-points: vllm.entrypoints.openai.api_server"
     assert counted(dict.fromkeys(ANSWERS, 0)) == "0 fail, 0 unknown, 0 not run, 0 pass"

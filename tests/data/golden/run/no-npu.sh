@@ -1,1 +1,2 @@
-docker run --rm demo:a2 python -V
+docker run --rm \
+  demo:a2 python -V

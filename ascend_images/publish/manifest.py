@@ -1,0 +1,252 @@
+"""Joins what was built for each architecture into one index, from recorded digests alone."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.files import read_regular, write_atomic
+from ascend_images.images.image_json import pins_digest
+from ascend_images.images.record import Record
+from ascend_images.pins.platform import Arch
+from ascend_images.pins.tags import ImageRef
+from ascend_images.pins.variant import Variant
+from ascend_images.publish.candidate import candidate_tag, identity, parse_candidate
+from ascend_images.publish.index import (
+    NOTE_EPOCH,
+    NOTE_IDENTITY,
+    NOTE_VARIANT,
+    ORDER,
+    Descriptor,
+    Platform,
+    attestations_of,
+    images_of,
+    index_bytes,
+    parse_index,
+    parse_manifest,
+)
+from ascend_images.publish.registry import INDEX, INDEX_TYPES, MANIFEST_TYPES, Repository, Stored, digest_of
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One architecture's share: `digest` as it was pushed, `manifest` and `config` of the image itself."""
+
+    digest: str
+    manifest: str
+    config: str
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one joining made: the index under its candidate tag, and of what.
+
+    `tag` is the readable tag that it is meant for, `identity` stands for all pins, `pins` for those that image.json and
+    reports name, `dockerfile` is the hash of the rendered file, `epoch` a time in seconds that orders candidates, and
+    `resolved` the variant with every pin. `platforms` is by platform as Docker writes it.
+    """
+
+    schema: Literal[1] = 1
+    variant: str
+    repository: str
+    tag: str
+    candidate: str
+    digest: str
+    identity: str
+    pins: str
+    dockerfile: str
+    epoch: int
+    unlocked: bool
+    platforms: dict[str, Part]
+    resolved: dict[str, Any]
+
+
+def require_joinable(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record]) -> None:
+    """Raise PublishRefused unless these records are of one image for exactly the declared architectures."""
+    missing = [arch for arch in declared if arch not in records]
+    if missing:
+        raise PublishRefused(
+            f"{variant}: no record of a build for {_platforms(missing)}",
+            wanted=f"one for each declared platform: {_platforms(declared)}",
+            do=f"invoke build --variant {variant} --arch {','.join(arch.value for arch in missing)} --push",
+        )
+    ours = [records[arch] for arch in declared]
+    for arch, record in records.items():
+        if record.arch is not arch or record.variant != variant:
+            raise PublishRefused(f"{variant} {arch.value}: the record is of {record.variant} {record.arch.value}")
+    kept = [record.arch for record in ours if not record.pushed]
+    if kept:
+        raise PublishRefused(
+            f"{variant}: built for {_platforms(kept)}, but not pushed",
+            wanted="images in the registry",
+            do=f"invoke build --variant {variant} --arch {','.join(arch.value for arch in kept)} --push",
+        )
+    _require_tags_of_their_own(variant, ours)
+    _require_same_pins(variant, ours)
+
+
+def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record], repository: Repository) -> Joined:
+    """Write the index of a variant's images under its candidate tag; return what was joined.
+
+    Raises PublishRefused for records that do not belong together, a digest that is gone, and an image that is not what
+    its record says; then nothing is written.
+    """
+    require_joinable(variant, declared, records)
+    first = records[declared[0]]
+    of = identity(first.resolved)
+    found = {arch: _image(records[arch], repository) for arch in ORDER if arch in declared}
+    content = index_bytes(
+        {arch: image for arch, (_, image, _) in found.items()},
+        {arch: attested for arch, (_, _, attested) in found.items()},
+        {NOTE_VARIANT: variant, NOTE_IDENTITY: of, NOTE_EPOCH: str(first.epoch)},
+    )
+    for arch, (stored, _, _) in found.items():
+        # Whatever tag it was pushed under, it has one that stays: what has none may be removed.
+        _put(repository, candidate_tag(variant, of, arch), stored.content, stored.media_type)
+    tag = candidate_tag(variant, of)
+    _put(repository, tag, content, INDEX)
+    return Joined(
+        variant=variant,
+        repository=repository.name,
+        tag=first.tag,
+        candidate=tag,
+        digest=digest_of(content),
+        identity=of,
+        pins=pins_digest(msgspec.convert(first.resolved, Variant)),
+        dockerfile=first.dockerfile,
+        epoch=first.epoch,
+        unlocked=any(record.unlocked or record.incomplete for record in records.values()),
+        platforms={
+            arch.platform: Part(
+                digest=records[arch].digest, manifest=found[arch][1].digest, config=records[arch].config
+            )
+            for arch in found
+        },
+        resolved=first.resolved,
+    )
+
+
+def write_joined(path: Path, joined: Joined) -> None:
+    """Write what was joined, whole or not at all."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(joined), indent=2) + b"\n")
+
+
+def load_joined(path: Path, variant: str) -> Joined:
+    """Return what was joined; raises PublishRefused where nothing was, BadInput for a file that is something else."""
+    do = f"invoke manifest --variant {variant}"
+    try:
+        return msgspec.json.decode(read_regular(path), type=Joined)
+    except FileNotFoundError:
+        raise PublishRefused(f"{variant}: not joined yet", wanted="an index of its images", do=do) from None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: not what `invoke manifest` wrote: {error}", do=do) from None
+
+
+def _require_tags_of_their_own(variant: str, records: Sequence[Record]) -> None:
+    """Raise PublishRefused where the images do not each have a tag that is neither another's nor the readable one."""
+    owners: dict[str, Arch] = {}
+    for record in records:
+        reference = ImageRef.parse(record.image)
+        if reference.name != ImageRef.parse(records[0].image).name:
+            raise PublishRefused(
+                f"{variant}: pushed to {records[0].image} and {record.image}", wanted="one repository for both"
+            )
+        if reference.tag in (None, record.tag) or record.image in owners:
+            others = [owners[record.image], record.arch] if record.image in owners else [record.arch]
+            raise PublishRefused(
+                f"{variant}: {_platforms(others)} pushed as {record.image}: the last one would win",
+                wanted="a tag of its own for each architecture",
+            )
+        owners[record.image] = record.arch
+
+
+def _require_same_pins(variant: str, records: Sequence[Record]) -> None:
+    """Raise PublishRefused where two records are not of the same pins, rendered file, tag and day of pins."""
+    first = records[0]
+    for other in records[1:]:
+        pairs = {
+            "pins": (identity(first.resolved), identity(other.resolved)),
+            "rendered files": (first.dockerfile, other.dockerfile),
+            "tags": (first.tag, other.tag),
+            # The time of the last commit that changed versions.toml or a lock.
+            "commits of the pins (SOURCE_DATE_EPOCH)": (str(first.epoch), str(other.epoch)),
+        }
+        different = [f"{what}: {one} and {two}" for what, (one, two) in pairs.items() if one != two]
+        if different:
+            arches = [first.arch, other.arch]
+            raise PublishRefused(
+                f"{variant}: {_platforms(arches)} were built from different {'; '.join(different)}",
+                wanted="both built from one commit",
+                do=f"invoke build --variant {variant} --arch {','.join(arch.value for arch in arches)} --push",
+            )
+
+
+def _image(record: Record, repository: Repository) -> tuple[Stored, Descriptor, tuple[Descriptor, ...]]:
+    """Return what was pushed, the one image in it, and its attestations; raises PublishRefused."""
+    subject = f"{repository.name}@{record.digest}"
+    stored = repository.manifest(record.digest)
+    if stored is None:
+        raise _gone(record, record.digest, repository)
+    if stored.media_type in INDEX_TYPES:
+        index = parse_index(stored.content, subject)
+        images = images_of(index, subject)
+        if set(images) != {record.arch}:
+            raise PublishRefused(
+                f"{subject}: holds images for {_platforms(list(images)) or 'no platform'}",
+                wanted=f"one image for {record.arch.platform}",
+            )
+        image = images[record.arch]
+        attested = attestations_of(index, image.digest)
+    else:
+        media_type = stored.media_type
+        image = Descriptor(media_type=media_type, digest=stored.digest, size=len(stored.content))
+        attested = ()
+    _require_image(record, image, repository)
+    return stored, image, attested
+
+
+def _require_image(record: Record, image: Descriptor, repository: Repository) -> None:
+    """Raise PublishRefused unless the image is there, is the recorded one, and says its architecture itself."""
+    subject = f"{repository.name}@{image.digest}"
+    if image.media_type not in MANIFEST_TYPES:
+        raise PublishRefused(f"{subject}: of the type {image.media_type}", wanted="the manifest of an image")
+    if image.digest != record.manifest:
+        raise PublishRefused(f"{subject}: not the manifest in its record", wanted=record.manifest)
+    stored = repository.manifest(image.digest)
+    if stored is None:
+        raise _gone(record, image.digest, repository)
+    config = parse_manifest(stored.content, subject).config
+    content = repository.blob(config.digest)
+    if content is None:
+        raise _gone(record, config.digest, repository)
+    try:
+        platform = msgspec.json.decode(content, type=Platform)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        platform = Platform()
+    if platform.arch is not record.arch or config.digest != record.config:
+        said = "/".join(filter(None, (platform.os, platform.architecture, platform.variant))) or "no platform"
+        raise PublishRefused(
+            f"{subject}: its configuration {config.digest} says {said}",
+            wanted=f"{record.config} and {record.arch.platform}, as recorded",
+        )
+
+
+def _put(repository: Repository, tag: str, content: bytes, media_type: str) -> None:
+    """Put a manifest under a candidate's tag, unless it is there."""
+    if parse_candidate(tag) is None:
+        raise BadInput(f"{tag} is not the tag of a candidate")
+    found = repository.manifest(tag)
+    if found is None or found.digest != digest_of(content):
+        repository.put(tag, content, media_type)
+
+
+def _gone(record: Record, digest: str, repository: Repository) -> PublishRefused:
+    return PublishRefused(
+        f"{record.variant} {record.arch.value}: {repository.name}@{digest} is not in the registry any more",
+        wanted=f"the recorded digest of {record.arch.platform}",
+        do=f"invoke build --variant {record.variant} --arch {record.arch.value} --push",
+    )
+
+
+def _platforms(arches: Sequence[Arch]) -> str:
+    return " and ".join(arch.platform for arch in arches)

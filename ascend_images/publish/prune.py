@@ -1,0 +1,137 @@
+"""Old candidates and what may go with them: never what a kept tag, a kept index or published.json leads to.
+
+A registry deletes by digest, and every tag on that digest goes with it; an index whose parts were deleted still
+resolves, and cannot be pulled.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ascend_images.errors import BadInput
+from ascend_images.pins.tags import fold_tag
+from ascend_images.publish.candidate import parse_candidate
+from ascend_images.publish.index import NOTE_EPOCH, Index
+from ascend_images.publish.published import Published
+from ascend_images.publish.registry import INDEX_TYPES, Repository, Stored
+
+# Tags that say nothing of their own: signatures and the like of a digest (sigstore/cosign, its tag scheme).
+_ATTACHED = re.compile(r"sha256-(?P<hex>[0-9a-f]{64})(?:\.[a-z0-9]+)?")
+
+Group = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What would be deleted: digests, indexes first, each with its tags, and how many tags are kept."""
+
+    repository: str
+    doomed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kept: int = 0
+
+
+def require_keep(keep: int) -> None:
+    """Raise BadInput for a number of candidates to keep below one: the newest may be on its way to a release."""
+    if keep < 1:
+        raise BadInput(f"--keep {keep}", wanted="how many candidates of each variant are kept: 1 or more")
+
+
+def plan_pruning(repository: Repository, published: Published, *, keep: int, variants: Sequence[str] = ()) -> Pruning:
+    """Return what may be deleted of a repository: candidates, but for the `keep` newest of each variant.
+
+    With `variants` only theirs go. Raises as `Repository` does: where anything that is kept cannot be read, nobody
+    knows what it leads to, and nothing is deleted.
+    """
+    require_keep(keep)
+    stored = {tag: one for tag in repository.tags() if (one := repository.manifest(tag)) is not None}
+    old = _old_candidates(stored, keep, {fold_tag(name) for name in variants})
+    kept = {tag: one for tag, one in stored.items() if tag not in old and not _ATTACHED.fullmatch(tag)}
+    reached = _reached(kept.values(), repository)
+    reached |= _reached(_published(published, repository), repository)
+    doomed: dict[str, list[str]] = {}
+    for tag in sorted(old):
+        if stored[tag].digest not in reached:
+            doomed.setdefault(stored[tag].digest, []).append(tag)
+    gone = _reached([stored[tags[0]] for tags in doomed.values()], repository) - reached
+    for tag, one in stored.items():
+        attached = _ATTACHED.fullmatch(tag)
+        if attached and f"sha256:{attached['hex']}" in gone and one.digest not in reached:
+            doomed.setdefault(one.digest, []).append(tag)
+    # An index goes before its parts, so that what still resolves can be pulled.
+    first = [digest for digest, tags in doomed.items() if stored[tags[0]].media_type in INDEX_TYPES]
+    ordered = [*first, *(digest for digest in doomed if digest not in first)]
+    tags = sum(len(named) for named in doomed.values())
+    return Pruning(repository.name, {digest: tuple(doomed[digest]) for digest in ordered}, len(stored) - tags)
+
+
+def prune(repository: Repository, pruning: Pruning) -> None:
+    """Delete what was planned, if each tag still stands for it; one that moved meanwhile keeps its digest."""
+    for digest, tags in pruning.doomed.items():
+        now = [repository.manifest(tag) for tag in tags]
+        if all(one is not None and one.digest == digest for one in now):
+            repository.delete(digest)
+
+
+def _old_candidates(stored: Mapping[str, Stored], keep: int, only: set[str]) -> set[str]:
+    """Return the tags of candidates beyond the newest `keep` of each variant."""
+    groups: dict[Group, list[str]] = {}
+    for tag in stored:
+        candidate = parse_candidate(tag)
+        if candidate is not None and (not only or candidate.variant in only):
+            groups.setdefault((candidate.variant, candidate.identity), []).append(tag)
+    old: set[str] = set()
+    for variant in {variant for variant, _ in groups}:
+        mine = [group for group in groups if group[0] == variant]
+        # What has no index yet is not joined, so on its way: the newest of all.
+        mine.sort(key=lambda group: (_epoch(groups[group], stored), group), reverse=True)
+        old.update(tag for group in mine[keep:] for tag in groups[group])
+    return old
+
+
+def _epoch(tags: Iterable[str], stored: Mapping[str, Stored]) -> float:
+    known = [_notes(stored[tag]).get(NOTE_EPOCH, "") for tag in tags]
+    numbers = [float(text) for text in known if text.isdecimal()]
+    return max(numbers, default=float("inf"))
+
+
+def _notes(stored: Stored) -> dict[str, str]:
+    return _index(stored).annotations if stored.media_type in INDEX_TYPES else {}
+
+
+def _published(published: Published, repository: Repository) -> Iterable[Stored]:
+    """Yield what was ever published here: reports and whoever pulls by digest name it, whatever its tags are now."""
+    for digest in sorted({one.digest for one in published.publications if one.repository == repository.name}):
+        stored = repository.manifest(digest)
+        if stored is not None:
+            yield stored
+
+
+def _reached(roots: Iterable[Stored], repository: Repository) -> set[str]:
+    """Return the digests of what these are and lead to."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        stored = waiting.pop()
+        found.add(stored.digest)
+        if stored.media_type not in INDEX_TYPES:
+            continue
+        for entry in _index(stored).manifests:
+            if entry.digest in found:
+                continue
+            found.add(entry.digest)
+            inner = repository.manifest(entry.digest) if entry.media_type in INDEX_TYPES else None
+            if inner is not None:
+                waiting.append(inner)
+    return found
+
+
+def _index(stored: Stored) -> Index:
+    try:
+        return msgspec.json.decode(stored.content, type=Index)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{stored.digest}: an index that cannot be read, so nobody knows what it leads to: {error}",
+            wanted="OCI indexes",
+        ) from None

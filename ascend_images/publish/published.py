@@ -1,0 +1,145 @@
+"""published.json: every publication, in the order in which they were made; only ever added to."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ascend_images.errors import BadInput
+from ascend_images.files import read_regular, write_atomic
+from ascend_images.pins.variant import Variant
+
+FILE = "published.json"
+
+Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+
+#: Packages that tell what an image is, beside its sources.
+_TOLD = ("torch", "torch_npu", "triton-ascend", "transformers")
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an image is, as it was built: pins may have moved on since.
+
+    `hardware` is its key in versions.toml, `hardware_name` what people call it; `components` are sources and packages
+    with their versions, in the order in which they are shown.
+    """
+
+    hardware: str
+    hardware_name: str
+    chip: str
+    cann: str
+    base_cann: str
+    os: str
+    python: str
+    components: dict[str, str]
+    experimental: str = ""
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One promotion: which tags of a repository stand for which digest from then on, and why they may.
+
+    `when` is a UTC time in ISO 8601. `commit` is the commit of this project whose rendered `dockerfile` was built, and
+    `source` this project's address on the web (empty where it has none). `epoch` orders the candidates of a variant, in
+    seconds. `platforms` names the image's manifest and `checks` what passed, each by platform; `waived` are checks that
+    were not asked, with the reason.
+    """
+
+    repository: str
+    tag: str
+    aliases: tuple[str, ...]
+    digest: Digest
+    variant: str
+    when: str
+    commit: str
+    source: str
+    dockerfile: str
+    identity: str
+    pins: str
+    epoch: int
+    platforms: dict[str, Digest]
+    checks: dict[str, tuple[str, ...]]
+    waived: dict[str, str]
+    facts: Facts
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tag and the aliases."""
+        return (self.tag, *self.aliases)
+
+    def same_as(self, other: "Publication") -> bool:
+        """Say whether two publications gave the same tags to the same digest, whenever they did."""
+        return (self.repository, self.tags, self.digest) == (other.repository, other.tags, other.digest)
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file, oldest publication first."""
+
+    schema: Literal[1] = 1
+    publications: tuple[Publication, ...] = ()
+
+    def of_tag(self, repository: str, tag: str) -> tuple[Publication, ...]:
+        """Return the publications that gave a tag, oldest first."""
+        return tuple(one for one in self.publications if one.repository == repository and tag in one.tags)
+
+    def with_more(self, *more: Publication) -> "Published":
+        """Return the file with publications added, but for one that repeats the last of its tag word for word."""
+        kept = list(self.publications)
+        for one in more:
+            before = Published(publications=tuple(kept)).of_tag(one.repository, one.tag)
+            if not before or not before[-1].same_as(one):
+                kept.append(one)
+        return Published(publications=tuple(kept))
+
+
+def facts_of(variant: Variant) -> Facts:
+    """Return what people want to know of an image of a variant."""
+    return Facts(
+        hardware=variant.hardware,
+        hardware_name=variant.chip.name,
+        chip=variant.chip.cann_tag,
+        cann=variant.cann,
+        base_cann=variant.base_cann,
+        os=variant.os,
+        python=variant.python,
+        components={
+            **{source.name: source.ref or source.commit for source in variant.sources},
+            **{name: variant.packages[name] for name in _TOLD if name in variant.packages},
+        },
+        experimental=variant.experimental,
+    )
+
+
+def parse(content: bytes, path: Path | str = FILE) -> Published:
+    """Read the content of published.json; `path` is for messages. Raises BadInput."""
+    try:
+        return msgspec.json.decode(content, type=Published)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{path}: not the list of what was published: {error}",
+            wanted="the file as `invoke promote` wrote it",
+            do=f"git checkout -- {FILE}",
+        ) from None
+
+
+def load(path: Path) -> Published:
+    """Read published.json; nothing is published where there is no file. Raises BadInput where it cannot be read."""
+    try:
+        return parse(read_regular(path), path)
+    except FileNotFoundError:
+        return Published()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def append(path: Path, more: Iterable[Publication]) -> Published:
+    """Add publications to published.json, whole or not at all; return what is in it now.
+
+    Only whoever holds the lock of publications may (`ascend_images.publish.lock`).
+    """
+    before = load(path)
+    after = before.with_more(*more)
+    if after != before or not path.exists():
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n")
+    return after

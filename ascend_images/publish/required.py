@@ -1,0 +1,116 @@
+"""What the reports of an image must say before it gets a readable tag.
+
+For every platform, and for the very digest: `pass` for every required check by name. Skipped, unknown, missing and the
+report of another digest are no pass. Every check is required but those in OPTIONAL; a new check is from its first day.
+A fail counts wherever it stands.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ascend_images.errors import PublishRefused
+from ascend_images.publish.manifest import Joined, Part
+from ascend_images.verify.report import Report
+
+#: Checks that ask for more than an image and one NPU, or about something else than the image; each with the reason.
+OPTIONAL = {
+    "devices-given": "says whether the verifying host could give its NPUs; the NPU checks tell what came of it",
+    "visibility": "a variable of the verifying host; devices and matmul tell whether NPUs were seen",
+    "all-reduce": "takes two NPUs",
+    "generate": "takes a model",
+    "tag": "images are verified by digest before they have a tag; the tag is made from the pins",
+    "host-driver": "about the verifying host",
+    "atb-abi": "not every image has ATB; environment-set-env asks for its variables where it has",
+}
+#: Checks that only a host with an NPU answers. They can be waived as a whole, with a reason that is published.
+NPU = ("npu", "driver-mounted", "device-access", "npu-smi", "chip", "devices", "matmul")
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was shown of one platform: the checks that passed, those that were waived, and where."""
+
+    passed: tuple[str, ...]
+    waived: tuple[str, ...] = ()
+
+
+def required(checks: Iterable[str]) -> tuple[str, ...]:
+    """Return those of all checks that an image must pass, in their order."""
+    return tuple(name for name in checks if name not in OPTIONAL)
+
+
+def proofs(
+    joined: Joined, reports: Sequence[Report], needed: Sequence[str], *, without_npu: bool = False
+) -> dict[str, Proof]:
+    """Return what reports show of each platform; raises PublishRefused that lists everything that is lacking.
+
+    `without_npu` waives NPU checks that no host with an NPU was asked; not one that was asked and did not pass.
+    """
+    made: dict[str, Proof] = {}
+    lacking: list[str] = []
+    for platform, part in joined.platforms.items():
+        ours = [one for one in reports if one.platform == platform and one.digest in _digests(joined, part)]
+        if not ours:
+            lacking.append(f"{platform}: {_no_report(platform, reports)}")
+            continue
+        lacking += [f"{platform}: {text}" for text in _wrong(joined, ours)]
+        waivable = NPU if without_npu else ()
+        answers = {name: _answer(name, ours) for name in needed}
+        waived = tuple(name for name in needed if answers[name] == "not run" and name in waivable)
+        lacking += [
+            f"{platform}: {name}: {answer}"
+            for name, answer in answers.items()
+            # A fail is told by `_wrong`, whichever check it is of.
+            if answer not in ("pass", "fail") and name not in waived
+        ]
+        made[platform] = Proof(tuple(name for name in needed if answers[name] == "pass"), waived)
+    if lacking:
+        more = [f"and {len(lacking) - _SHOWN} more"] if len(lacking) > _SHOWN else []
+        raise PublishRefused(
+            "\n".join([f"{joined.variant} {joined.digest} is not verified:", *_indented([*lacking[:_SHOWN], *more])]),
+            wanted="a report for this digest that says pass for every required check, on every platform",
+            do=f"nox -s verify -- --variant {joined.variant} --image {joined.repository}@{joined.digest} --require-npu",
+        )
+    return made
+
+
+def _digests(joined: Joined, part: Part) -> tuple[str, ...]:
+    """Return every digest that stands for one image alone, given its platform.
+
+    An engine with the containerd store calls an image by the digest that was pulled: of the index, of what was pushed
+    for one architecture, or of the manifest. One with a graph driver calls it by its configuration, which names the
+    layers in its turn.
+    """
+    return joined.digest, part.digest, part.manifest, part.config
+
+
+def _no_report(platform: str, reports: Sequence[Report]) -> str:
+    others = sorted({one.digest for one in reports if one.platform == platform})
+    return f"no report for this digest; there is one for {', '.join(others)}" if others else "no report"
+
+
+def _wrong(joined: Joined, reports: Sequence[Report]) -> list[str]:
+    """Return every fail, of a required check or not, and that no report held the image against its pins."""
+    found = [
+        f"{result.check}: fail: {' '.join(f'{result.subject}: {result.found}'.split())[:120]}"
+        for report in reports
+        for result in report.of("fail")
+    ]
+    if not any(report.pins == joined.pins for report in reports):
+        found.append("no report that compares it with its pins (nox -s verify -- --variant NAME --image …)")
+    return list(dict.fromkeys(found))
+
+
+def _answer(name: str, reports: Sequence[Report]) -> str:
+    """Return what reports say of a check as a whole: pass where one has it and none says fail or unknown."""
+    said = {result.answer for report in reports for result in report.results if result.check == name}
+    for answer in ("fail", "unknown", "pass", "not run"):
+        if answer in said:
+            return answer
+    return "missing"
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

@@ -1,0 +1,233 @@
+"""From what was typed to indexes, readable tags, the lists of tags, the matrix of CI, and pruned registries."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.images.plan import BUILD_FOLDER
+from ascend_images.images.publish import SANDBOX
+from ascend_images.images.record import Record, load_record
+from ascend_images.images.rendered import dockerfile_path
+from ascend_images.pins.load import load
+from ascend_images.pins.platform import Arch
+from ascend_images.pins.resolve import resolve_all
+from ascend_images.pins.tags import ImageRef
+from ascend_images.pins.variant import Variant
+from ascend_images.publish import matrix as matrices
+from ascend_images.publish import promote as promoting
+from ascend_images.publish import prune as pruning
+from ascend_images.publish import published, required, tag_page
+from ascend_images.publish.aliases import aliases
+from ascend_images.publish.lock import git, one_at_a_time
+from ascend_images.publish.manifest import Joined, join, load_joined, write_joined
+from ascend_images.publish.published import Publication
+from ascend_images.publish.registry import Repository
+from ascend_images.publish.tag_words import Words
+from ascend_images.selection import PINS_FILE, Selection, select
+from ascend_images.verify.report import Report, load_reports
+
+Say = Callable[[str], None]
+Open = Callable[[str], Repository]
+
+#: Where builds leave their records and joinings theirs, below the repository's root.
+RECORDS = Path(BUILD_FOLDER) / "records"
+MANIFESTS = Path(BUILD_FOLDER) / "manifests"
+
+_HTTPS = re.compile(r"https://(?:[^@/]*@)?(?P<where>[A-Za-z0-9.-]+(?::[0-9]+)?/[^?#\s]+?)(?:\.git)?/?")
+_SSH = re.compile(r"(?:ssh://)?git@(?P<host>[A-Za-z0-9.-]+)[:/](?P<path>[^?#\s]+?)(?:\.git)?/?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promotion:
+    """What was typed for a promotion: a folder of reports, and why the NPU checks are waived (empty: they are not)."""
+
+    reports: Path
+    without_npu: str = ""
+    dry_run: bool = False
+
+
+def manifest(root: Path, names: Sequence[str], records: Path, *, opened: Open = Repository) -> list[Joined]:
+    """Join what was built of each variant; raises PublishRefused, after the others were joined, for what cannot be."""
+    made, refused = [], []
+    for variant in _chosen(root, names).variants:
+        try:
+            made.append(_joined(root, variant, records, opened))
+        except PublishRefused as error:
+            refused.append(error)
+    _raise_all(refused)
+    return made
+
+
+def promote(
+    root: Path,
+    names: Sequence[str],
+    wish: Promotion,
+    *,
+    checks: Sequence[str],
+    say: Say,
+    opened: Open = Repository,
+    environment: Mapping[str, str] = os.environ,
+) -> list[str]:
+    """Give each variant its readable tags; return a line for each tag.
+
+    `checks` are the names of all checks of a verification. Raises PublishRefused, after the other variants had their
+    turn, for what is not verified or would move a tag back.
+    """
+    reports = load_reports(wish.reports)
+    selection = _chosen(root, names)
+    named = aliases(resolve_all(selection.pins, allow_broken=True))
+    lines, refused = [], []
+    for variant in selection.variants:
+        try:
+            joined = load_joined(root / MANIFESTS / f"{variant.name}.json", variant.name)
+            publication = _publication(root, variant, joined, wish, reports, checks, named[variant.name], environment)
+            moves = promoting.promote(
+                root, publication, joined, opened(joined.repository), dry_run=wish.dry_run, say=say
+            )
+        except PublishRefused as error:
+            refused.append(error)
+        else:
+            would = "would be " if wish.dry_run else ""
+            lines += [f"{would}{joined.repository}:{move}" for move in moves]
+    for line in lines if refused else ():
+        say(line)
+    _raise_all(refused)
+    return lines
+
+
+def tags(root: Path, *, check: bool = False) -> list[Path]:
+    """Write the lists of supported tags, or with `check` raise CheckFailed where one is out of date."""
+    pins = load(root / PINS_FILE)
+    variants = resolve_all(pins, allow_broken=True)
+    history = published.load(root / published.FILE)
+
+    def make(words: Words) -> str:
+        return tag_page.page(words, pins, variants, history)
+
+    if check:
+        tag_page.require_pages(root, make)
+        return []
+    return tag_page.write_pages(root, make)
+
+
+def matrix(root: Path, names: Sequence[str], changed_since: str = "") -> str:
+    """Return what must be built, as JSON on one line."""
+    variants: Sequence[Variant] = select(root, tuple(names), everything=not names, allow_broken=True).variants
+    if changed_since:
+        variants = matrices.changed_since(root, changed_since, variants)
+    return json.dumps(matrices.matrix(variants))
+
+
+def prune(
+    root: Path, names: Sequence[str], *, keep: int, delete: bool = False, say: Say, opened: Open = Repository
+) -> list[str]:
+    """Return what may be deleted of old candidates, and with `delete` delete it; a line for each digest."""
+    pruning.require_keep(keep)
+    variants = select(root, tuple(names), everything=not names, allow_broken=True).variants
+    lines = []
+    with one_at_a_time(root, say):
+        history = published.load(root / published.FILE)
+        for name in sorted({variant.repository for variant in variants}):
+            mine = [variant.name for variant in variants if variant.repository == name] if names else []
+            repository = opened(name)
+            plan = pruning.plan_pruning(repository, history, keep=keep, variants=mine)
+            done = "deleted" if delete else "would delete"
+            if delete:
+                pruning.prune(repository, plan)
+            lines += [f"{done} {name}@{digest} ({', '.join(tagged)})" for digest, tagged in plan.doomed.items()]
+            lines.append(f"{name}: {plan.kept} tags kept")
+    return lines
+
+
+def web_address(root: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """Return this project's address on the web: of the CI that runs, else of its git remote; empty where unknown."""
+    server, name = environment.get("GITHUB_SERVER_URL", ""), environment.get("GITHUB_REPOSITORY", "")
+    if server and name:
+        return f"{server.rstrip('/')}/{name}"
+    said = git(root, "remote", "get-url", "origin")
+    text = said.stdout.decode(errors="replace").strip() if said is not None and said.returncode == 0 else ""
+    if found := _HTTPS.fullmatch(text):
+        return f"https://{found['where']}"
+    if found := _SSH.fullmatch(text):
+        return f"https://{found['host']}/{found['path']}"
+    return ""
+
+
+def _joined(root: Path, variant: Variant, records: Path, opened: Open) -> Joined:
+    found = _records(root / records, variant)
+    repository = ImageRef.parse(next(iter(found.values())).image).name if found else variant.repository
+    joined = join(variant.name, variant.platforms, found, opened(repository))
+    write_joined(root / MANIFESTS / f"{variant.name}.json", joined)
+    return joined
+
+
+def _records(folder: Path, variant: Variant) -> dict[Arch, Record]:
+    """Return the records of a variant's builds; those of CI lie together in a folder of any name."""
+    found = {arch: load_record(folder / f"{variant.name}.{arch.value}.json") for arch in variant.platforms}
+    return {arch: record for arch, record in found.items() if record is not None}
+
+
+def _publication(
+    root: Path,
+    variant: Variant,
+    joined: Joined,
+    wish: Promotion,
+    reports: Sequence[Report],
+    checks: Sequence[str],
+    named: Sequence[str],
+    environment: Mapping[str, str],
+) -> Publication:
+    """Return what would be put on record of a variant; raises PublishRefused for what must not be."""
+    promoting.require_pinned(joined, variant)
+    _require_platforms(joined, variant)
+    proofs = required.proofs(joined, reports, required.required(checks), without_npu=bool(wish.without_npu))
+    dockerfile = dockerfile_path(Path(), variant.name).as_posix()
+    suffix = SANDBOX if promoting.is_stand_in(joined, variant) else ""
+    return promoting.publication_of(
+        joined,
+        variant,
+        proofs,
+        aliases=[f"{alias}{suffix}" for alias in named],
+        when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        commit=promoting.building_commit(root, joined, dockerfile),
+        source=web_address(root, environment),
+        dockerfile=dockerfile,
+        reason=wish.without_npu,
+    )
+
+
+def _require_platforms(joined: Joined, variant: Variant) -> None:
+    declared = {arch.platform for arch in variant.platforms}
+    if set(joined.platforms) != declared:
+        raise PublishRefused(
+            f"{variant.name}: joined of {', '.join(joined.platforms)}",
+            wanted=f"every declared platform: {', '.join(sorted(declared))}",
+            do=f"invoke manifest --variant {variant.name}",
+        )
+
+
+def _chosen(root: Path, names: Sequence[str]) -> Selection:
+    if not names:
+        raise BadInput("no variant is named", wanted="--variant NAME, repeated at will", do="invoke variants")
+    return select(root, tuple(names))
+
+
+def _raise_all(refused: Sequence[PublishRefused]) -> None:
+    """Raise one error for all; alone it keeps its own words."""
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        raise PublishRefused("\n".join(map(str, refused)))
+
+
+def as_json(joined: Sequence[Joined]) -> str:
+    """Return what was joined as JSON, by variant, without the pins that are in its file."""
+    data = {one.variant: msgspec.structs.replace(one, resolved={}) for one in joined}
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()

@@ -1,0 +1,204 @@
+"""Pruning: old candidates go, and nothing that anything kept leads to."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_images.errors import BadInput, LookupIncomplete
+from ascend_images.pins.platform import Arch
+from ascend_images.publish.manifest import Joined, join
+from ascend_images.publish.prune import plan_pruning, prune, require_keep
+from ascend_images.publish.published import Published
+from ascend_images.publish.registry import INDEX, digest_of
+from ascend_images.publish.transport import Reply
+from tests.publish_kit import EPOCH, FakeRegistry, entry, image, index_of, push, pushed, repository, variant
+from tests.unit.publish.samples import publication
+
+NAME = "ascend/ms-swift"
+
+
+def made(registry: FakeRegistry, number: int, of: str = "a2") -> Joined:
+    """Push and join the candidate of a number, as builds do it: under candidates' tags alone."""
+    client = repository(registry)
+    one = variant(of, install_env={"N": str(number)})
+    records = pushed(client, one, text=f"{of} {number}", epoch=EPOCH + number)
+    joined = join(one.name, one.platforms, records, client)
+    for arch in one.platforms:
+        del registry.tags[NAME, records[arch].image.rpartition(":")[2]]
+    return joined
+
+
+def pruned(
+    registry: FakeRegistry, keep: int, published: Published | None = None, *variants: str
+) -> dict[str, tuple[str, ...]]:
+    client = repository(registry)
+    plan = plan_pruning(client, published or Published(), keep=keep, variants=variants)
+    prune(client, plan)
+    return dict(plan.doomed)
+
+
+def whole(registry: FakeRegistry, joined: Joined) -> bool:
+    parts = [part.manifest for part in joined.platforms.values()]
+    return all((NAME, digest) in registry.manifests for digest in (joined.digest, *parts))
+
+
+def test_the_newest_are_kept_and_the_others_go_with_their_parts_tags() -> None:
+    registry = FakeRegistry()
+    candidates = [made(registry, number) for number in (3, 1, 2)]
+    doomed = pruned(registry, 1)
+    assert {digest for digest in doomed if digest in {one.digest for one in candidates}} == {
+        one.digest for one in candidates[1:]
+    }
+    assert [whole(registry, one) for one in candidates] == [True, False, False]
+    assert {tag for _, tag in registry.tags} == {
+        candidates[0].candidate,
+        f"{candidates[0].candidate}-x86_64",
+        f"{candidates[0].candidate}-aarch64",
+    }
+
+
+def test_variants_are_counted_apart() -> None:
+    registry = FakeRegistry()
+    kept = [made(registry, 1, "a2"), made(registry, 2, "a3")]
+    assert pruned(registry, 1) == {}
+    assert all(whole(registry, one) for one in kept)
+
+
+def test_only_the_named_variants_lose_any() -> None:
+    registry = FakeRegistry()
+    old = {name: made(registry, 1, name) for name in ("a2", "a3")}
+    for name in old:
+        made(registry, 2, name)
+    doomed = pruned(registry, 1, None, "a3")
+    assert old["a3"].digest in doomed
+    assert whole(registry, old["a2"])
+
+
+@pytest.mark.parametrize("tag", ["v1", "latest", "candidate", "candidates-x"])
+def test_what_a_readable_tag_leads_to_is_kept(tag: str) -> None:
+    registry = FakeRegistry()
+    old, new = made(registry, 1), made(registry, 2)
+    repository(registry).put(tag, registry.manifests[NAME, old.digest][1], INDEX)
+    doomed = pruned(registry, 1)
+    assert old.digest not in doomed
+    assert whole(registry, old)
+    assert whole(registry, new)
+
+
+def test_a_part_that_a_kept_index_holds_is_kept() -> None:
+    """The same manifest may be in an old candidate and in a released index of another digest."""
+    registry = FakeRegistry()
+    old, _ = made(registry, 1), made(registry, 2)
+    part = old.platforms["linux/arm64"].manifest
+    content = registry.manifests[NAME, part][1]
+    index = index_of(entry(content, {"architecture": "arm64", "os": "linux"}))
+    outer = index_of(entry(index, {}, INDEX))
+    client = repository(registry)
+    client.put(digest_of(index), index, INDEX)
+    client.put("released", outer, INDEX)
+    # The part's own candidate tag is on its manifest alone.
+    client.put("candidate-a2-" + "0" * 12 + "-aarch64", content, registry.manifests[NAME, part][0])
+    doomed = pruned(registry, 1)
+    assert part not in doomed
+    assert (NAME, part) in registry.manifests
+
+
+def test_what_was_ever_published_is_kept() -> None:
+    registry = FakeRegistry()
+    old, _ = made(registry, 1), made(registry, 2)
+    pruned(registry, 1, Published(publications=(publication(digest=old.digest),)))
+    assert whole(registry, old)
+
+
+def test_a_signature_goes_with_what_it_signs() -> None:
+    registry = FakeRegistry()
+    client = repository(registry)
+    old, new = made(registry, 1), made(registry, 2)
+    for one, text in ((old, "old"), (new, "new")):
+        push(client, image(Arch.AMD64, text, attested=False), f"{one.digest.replace(':', '-')}.sig")
+    pruned(registry, 1)
+    assert {tag for _, tag in registry.tags if tag.endswith(".sig")} == {f"{new.digest.replace(':', '-')}.sig"}
+
+
+def test_what_is_not_joined_yet_is_the_newest() -> None:
+    registry = FakeRegistry()
+    made(registry, 5)
+    push(repository(registry), image(Arch.AMD64, "on its way"), "candidate-a2-" + "f" * 12 + "-x86_64")
+    pruned(registry, 1)
+    assert (NAME, "candidate-a2-" + "f" * 12 + "-x86_64") in registry.tags
+
+
+def test_indexes_go_before_their_parts() -> None:
+    registry = FakeRegistry()
+    made(registry, 1), made(registry, 2)
+    kinds = [
+        registry.manifests[NAME, digest][0] for digest in plan_pruning(repository(registry), Published(), keep=1).doomed
+    ]
+    assert kinds == sorted(kinds, key=lambda kind: kind != INDEX)
+
+
+def test_a_registry_that_does_not_answer_loses_nothing() -> None:
+    registry = FakeRegistry()
+    made(registry, 1), made(registry, 2)
+    before = dict(registry.tags)
+    count = len(registry.asked)
+    registry.before = lambda _: Reply(status=500) if len(registry.asked) > count + 3 else None
+    with pytest.raises(LookupIncomplete):
+        pruned(registry, 1)
+    assert registry.tags == before
+
+
+def test_an_index_that_cannot_be_read_loses_nothing() -> None:
+    registry = FakeRegistry()
+    made(registry, 1), made(registry, 2)
+    registry.manifests[NAME, digest_of(b"{}")] = (INDEX, b'{"manifests": 5}', 0)
+    registry.tags[NAME, "odd"] = digest_of(b"{}")
+    before = dict(registry.tags)
+    with pytest.raises((BadInput, LookupIncomplete)):
+        pruned(registry, 1)
+    assert registry.tags == before
+
+
+def test_a_tag_that_moved_meanwhile_keeps_its_digest() -> None:
+    registry = FakeRegistry()
+    client = repository(registry)
+    old, new = made(registry, 1), made(registry, 2)
+    plan = plan_pruning(client, Published(), keep=1)
+    client.put(old.candidate, registry.manifests[NAME, new.digest][1], INDEX)
+    prune(client, plan)
+    assert (NAME, old.digest) in registry.manifests
+
+
+@pytest.mark.parametrize("keep", [0, -1])
+def test_at_least_one_is_kept(keep: int) -> None:
+    with pytest.raises(BadInput, match=f"--keep {keep}"):
+        require_keep(keep)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.tuples(st.sampled_from(["a2", "a3"]), st.integers(0, 4)), max_size=6),
+    st.lists(st.integers(0, 5), max_size=3),
+    st.integers(1, 3),
+)
+def test_whatever_is_pruned_every_kept_tag_leads_to_something_whole(
+    candidates: list[tuple[str, int]], released: list[int], keep: int
+) -> None:
+    registry = FakeRegistry()
+    joined = [made(registry, number, name) for name, number in candidates]
+    for place in released:
+        if place < len(joined):
+            repository(registry).put(f"v{place}", registry.manifests[NAME, joined[place].digest][1], INDEX)
+    pruned(registry, keep)
+    by_digest = {one.digest: one for one in joined}
+    for digest in registry.tags.values():
+        assert (NAME, digest) in registry.manifests
+        assert digest not in by_digest or whole(registry, by_digest[digest])
+    for place in released:
+        assert place >= len(joined) or whole(registry, joined[place])
+
+
+def test_an_empty_repository_has_nothing_to_prune(tmp_path: Path) -> None:
+    assert pruned(FakeRegistry(), 1) == {}
