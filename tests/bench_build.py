@@ -234,10 +234,8 @@ def usual_dockerfile(made: Bench, variant: Variant) -> str:
     later = " ".join(f"{name}=={pins[name]}" for name in ("deepspeed", "ray", "xgrammar"))
     system = " ".join(variant.system_packages)
     checks = " ".join(variant.checks)
-    program = (
-        "import importlib, sys; n = sys.argv[1]; p = n.rpartition('.'); "
-        "importlib.import_module(n) if p[2].islower() else getattr(importlib.import_module(p[0]), p[2])"
-    )
+    # Imports as far as the name is modules; the rest are names in the last of them.
+    program = "import pkgutil, sys; pkgutil.resolve_name(sys.argv[1])"
     return (
         "\n".join(
             [

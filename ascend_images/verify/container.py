@@ -37,7 +37,7 @@ _EXEC_SECONDS = 15.0
 _EXEC_BYTES = 1 << 20
 _CHUNK_END = b"\0\0"
 
-_ENVIRONMENT_PROBE = r"command -v python3 || true; printf '\0'; env -0; printf '\0'"
+_ENVIRONMENT_PROBE = r"command -v python3 || true; printf '\0'; env -0 && printf '\0'"
 
 
 class Own(NamedTuple):

@@ -11,6 +11,7 @@ import docker
 
 from ascend_images.errors import AscendImagesError, BadInput
 from ascend_images.inside.answers import Said
+from ascend_images.inside.image import read_image
 from ascend_images.inside.lock import Lock, parse_lock
 from ascend_images.inside.pep440 import pep440
 from ascend_images.verify.container import Files, Inner, Observed, Own, observe
@@ -215,8 +216,10 @@ def document_of(text: str) -> dict[str, Any]:
 
 def _json(text: str) -> dict[str, Any]:
     """Read an object; an image may hold anything under the name of image.json."""
-    value = document_of(text)
-    return value if value.get("schema") == 1 else {}
+    try:
+        return read_image(text)
+    except ValueError:
+        return {}
 
 
 def _lock(text: str) -> Lock | None:

@@ -316,8 +316,15 @@ def build_output(path: str, source: Source, files: Mapping[str, Entry]) -> bool:
         return "__pycache__" in parts
     if name in ("_version.py", "_build_info.py"):
         return folder == source.package
-    if not (source.compiles and name.endswith(".so")):
+    if not name.endswith(".so") or not (source.compiles or _sources_beside(folder, files)):
         return False
     # An extension is imported before a module of its name.
     module = posixpath.join(folder, name.partition(".")[0])
     return f"{module}.py" not in files and f"{module}/__init__.py" not in files
+
+
+def _sources_beside(folder: str, files: Mapping[str, Entry]) -> bool:
+    """Tell whether the commit has what an extension is compiled from in its folder, as Megatron-LM's helpers.cpp."""
+    return any(
+        posixpath.dirname(path) == folder and path.endswith((".c", ".cc", ".cpp", ".cxx", ".pyx")) for path in files
+    )

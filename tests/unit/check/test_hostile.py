@@ -146,6 +146,17 @@ def test_of_what_is_ignored_only_what_python_imports_counts(check: SimpleNamespa
 
 
 @pytest.mark.subprocess
+def test_an_extension_is_expected_beside_what_it_is_compiled_from(check: SimpleNamespace, checkout: Path) -> None:
+    (checkout / "vllm/datasets").mkdir()
+    (checkout / "vllm/datasets/helpers.cpp").write_text("")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-qm", "helpers")
+    for name in ("vllm/datasets/helpers_cpp.cpython-312-x86_64-linux-gnu.so", "vllm/helpers_cpp.so"):
+        (checkout / name).write_text("")
+    assert check.source_facts(check.Tree(), source(checkout))["changed"] == ["?? vllm/helpers_cpp.so"]
+
+
+@pytest.mark.subprocess
 def test_line_ends_and_large_files_are_as_the_commits_attributes_say(check: SimpleNamespace, checkout: Path) -> None:
     content = b"a large file"
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{hashlib.sha256(content).hexdigest()}\nsize 12\n"
