@@ -83,8 +83,8 @@ CONTEXT = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(dry=False))
 #: A verb alone is what the text calls it.
 VERBS = ("invoke build", "invoke lock")
 LINES = list(dict.fromkeys(x for x in commands(ENGLISH) if x.startswith("invoke ") and x not in VERBS))
-#: What looks at an engine and a host is read here and done in tests/e2e/test_run_command.py and tests/unit/host.
-ELSEWHERE = ("run", "doctor")
+#: What looks at an engine, a host or a network is read here and done in tests of its own.
+ELSEWHERE = ("run", "doctor", "outdated", "bump", "diff", "freeze", "reproduce")
 #: What each verb is asked for instead, where it would write or build.
 OFFLINE: dict[str, dict[str, Any]] = {"build": {"dry_run": True}, "render": {"check": True}}
 
