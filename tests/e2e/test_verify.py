@@ -171,7 +171,7 @@ def test_what_does_not_go_together_is_said_without_a_traceback(words: tuple[str,
 def test_an_image_that_nobody_has_is_said_once(tmp_path: Path) -> None:
     done = verify_session("--image", "ascend-images-test/nobody:has", "--report-dir", str(tmp_path))
     assert done.returncode == 1
-    assert done.stdout.count("neither on the engine nor to be fetched") == 1
+    assert " ".join(done.stdout.split()).count("neither on the engine nor to be fetched") == 1
     assert only_failure(load_reports(tmp_path)[0]).check == "container"
     assert "neither on the engine" in (tmp_path / "junit.xml").read_text()
     assert "Traceback" not in done.stdout
