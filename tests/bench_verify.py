@@ -74,7 +74,7 @@ def main() -> int:
         wishes = verifying.Wishes(root=ROOT, variants=("a2",), report_dir=Path(folder), contexts=stand_ins)
         target = verifying.targets(wishes)[0]
         image = docker.from_env().images.get(target.reference).id
-        wishes = replace(wishes, image=target.reference)
+        wishes = replace(wishes, images=(target.reference,))
         for _ in range(rounds):
             bare.append(timed(["docker", "run", "--rm", image, "python3", "-c", "pass"])[0])
             imports.append(float(timed(["docker", "run", "--rm", image, "python3", "-c", IMPORTS])[1].split()[-1]))

@@ -57,7 +57,7 @@ def verify(tmp_path: Path) -> Callable[..., Report]:
         numbers = range(chips)
         wishes = verifying.Wishes(
             root=ROOT,
-            image=image,
+            images=(image,),
             report_dir=tmp_path / "reports",
             host_root=str(make_host(tmp_path / "host", "a2", numbers)),
             devices=",".join(map(str, numbers)),
