@@ -11,14 +11,13 @@ from ascend_images import locking
 from ascend_images.errors import LookupIncomplete, unknown
 from ascend_images.files import read_regular
 from ascend_images.images.network import read_ca
-from ascend_images.lock.catalog import default_index
+from ascend_images.lock.catalog import Catalog, default_index
 from ascend_images.lock.digests import Imagetools
 from ascend_images.lock.git import GitClient
 from ascend_images.lock.image_tags import RegistryTags
 from ascend_images.lock.lock import known_locks
 from ascend_images.lock.means import Means, usual_means
 from ascend_images.lock.newer import Found
-from ascend_images.lock.newer_releases import IndexReleases
 from ascend_images.lock.outdated import Hosts, ask, subjects
 from ascend_images.pins.model import Mirror, Pins
 from ascend_images.pins.table import Table
@@ -108,7 +107,7 @@ def outdated(
 
 def _room(pins: Pins, mirror: Mirror, resolves: bool, say: Callable[[str], None]) -> Room:
     means = usual_means(mirror, say)
-    packages = IndexReleases(means.cache, mirror.index.get("default") or default_index(os.environ))
+    packages = Catalog(means.cache, mirror.index.get("default") or default_index(os.environ))
     hosts = Hosts(
         packages=packages,
         addresses={name: mirror.index.get(name, index.url) for name, index in pins.index.items()},

@@ -14,12 +14,12 @@ from ascend_images.files import write_atomic
 from ascend_images.host import gather
 from ascend_images.host.chips import chips_of
 from ascend_images.host.connect import connect, is_local
-from ascend_images.host.devices import ALL, NONE, device_numbers
+from ascend_images.host.devices import device_numbers, require_readable
 from ascend_images.host.driver import driver_text, judge
 from ascend_images.host.engine import engine_facts
 from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.plan import RunPlan, container_arguments, plan_run
-from ascend_images.host.request import Mount, RunRequest, parse_devices
+from ascend_images.host.request import Mount, RunRequest, host_folder
 from ascend_images.images.image_json import image_json, pins_digest
 from ascend_images.images.plan import BUILD_FOLDER
 from ascend_images.images.publish import SANDBOX, image_name
@@ -73,10 +73,11 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where images are verified: an engine, and what it knows of its machine's containers."""
+    """Where images are verified: an engine, what it knows of its machine's containers; and all pins of this project."""
 
     client: docker.DockerClient
     engine: EngineFacts
+    pins: Pins
 
 
 def check_ids() -> list[str]:
@@ -114,16 +115,14 @@ def find_place(wishes: Wishes) -> Place:
 
     Raises BadInput for what cannot be meant, MissingTool where no engine answers.
     """
-    if wishes.devices not in ("", ALL, NONE):
-        parse_devices(wishes.devices)
-    if not Path(wishes.host_root).is_dir():
-        raise BadInput(f"--host-root {wishes.host_root}: no such folder", wanted="a folder that stands for a host")
+    require_readable(wishes.devices)
+    host_folder(wishes.host_root)
     _require_writable(wishes.report_dir)
     load_reports(wishes.report_dir)  # what else lies there would spoil the page over all of them, an hour later
     client = connect(wishes.host)
     if wishes.model and is_local(client) and not Path(wishes.model).is_dir():
         raise BadInput(f"--model {wishes.model}: no such folder", wanted="a folder with a model on this machine")
-    return Place(client=client, engine=engine_facts(client))
+    return Place(client=client, engine=engine_facts(client), pins=load(wishes.root / PINS_FILE))
 
 
 def verify_target(wishes: Wishes, place: Place, target: Target) -> Report:
@@ -135,7 +134,6 @@ def verify_target(wishes: Wishes, place: Place, target: Target) -> Report:
     arguments = container_arguments(plan) if plan else {}
     for word in ("image", "command"):
         arguments.pop(word, None)
-    pins = load(wishes.root / PINS_FILE)
     report = verify(
         place.client,
         Job(
@@ -143,7 +141,7 @@ def verify_target(wishes: Wishes, place: Place, target: Target) -> Report:
             reference=target.reference,
             platform=platform,
             expectation=_expectation(wishes, target, place.client),
-            siblings=_siblings(pins, target.variant),
+            siblings=_siblings(place.pins, target.variant),
             asked=plan.numbers if plan else (),
             arguments=arguments,
             require_npu=wishes.require_npu,
@@ -152,7 +150,7 @@ def verify_target(wishes: Wishes, place: Place, target: Target) -> Report:
             refused=refused,
             build=_build_line(wishes, target),
             host=_host_summary(place, facts),
-            judge=lambda cann: msgspec.to_builtins(judge(cann, driver_text(facts), chips.family, pins)),
+            judge=lambda cann: msgspec.to_builtins(judge(cann, driver_text(facts), chips.family, place.pins)),
         ),
     )
     write_report(wishes.report_dir, report)
@@ -246,7 +244,7 @@ def _arch_of(client: docker.DockerClient, reference: str) -> Arch | None:
 def _host_facts(wishes: Wishes, place: Place, reference: str) -> HostFacts:
     """Return the facts of the engine's machine: looked at directly where it is this one, else from a container."""
     if is_local(place.client):
-        return gather.local(wishes.host_root)
+        return gather.local(host_folder(wishes.host_root))
     try:
         return gather.remote(place.client, reference)
     except MissingTool:

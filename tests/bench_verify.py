@@ -16,11 +16,8 @@ import docker
 from docker.models.containers import ContainerCollection
 
 from ascend_images import verifying
-from ascend_images.pins.lockfile import LockFile, file_name
-from ascend_images.pins.platform import Arch
-from ascend_images.pins.variant import Variant
-from ascend_images.sandbox.standins import prepare
 from tests.bench_table import Row, tell
+from tests.stand_ins import stand_ins
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,11 +38,6 @@ start = time.perf_counter()
 imports.imports(python["executable"], names, tempfile.mkdtemp(), stubs, 300, min(4, os.cpu_count() or 1))
 print(time.perf_counter() - start)
 """
-
-
-def stand_ins(variant: Variant, arch: Arch) -> dict[str, str]:
-    path = ROOT / "locks" / file_name(variant.name, arch)
-    return prepare(variant, arch, LockFile.load(path) if path.is_file() else None)
 
 
 def timed(command: list[str]) -> tuple[float, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from ascend_images.host.facts import HostFacts
 from ascend_images.host.npu_smi import (
     CANN_TAG,
+    FAMILY_OF_TAG,
     UNKNOWN,
     Board,
     Chip,
@@ -59,7 +60,7 @@ def chips_of(facts: HostFacts) -> HostChips:
 
 def family_by_tag(cann_tag: str) -> str:
     """Return the family whose chips a CANN image with this chip word in its tag is for; unknown for another word."""
-    return next((family for family, tag in CANN_TAG.items() if tag == cann_tag), UNKNOWN)
+    return FAMILY_OF_TAG.get(cann_tag, UNKNOWN)
 
 
 def _with_nodes(chips: tuple[Chip, ...], facts: HostFacts) -> tuple[Chip, ...]:

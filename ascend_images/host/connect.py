@@ -8,6 +8,7 @@ import docker
 from docker.errors import APIError, DockerException
 
 from ascend_images.errors import MissingTool
+from ascend_images.inside.words import last_line
 
 #: An engine on this machine answers in well under a second; one behind ssh may need to log in first.
 _TIMEOUT_SECONDS = 120
@@ -44,12 +45,13 @@ def plainly(host: str = "") -> Iterator[None]:
     except (DockerException, OSError) as error:
         at = f" at {host}" if host else ""
         raise MissingTool(
-            f"no Docker Engine answers{at}: {_last_line(error)}",
+            f"no Docker Engine answers{at}: {said(error)}",
             wanted="a Docker Engine that this user may talk to",
             do="docker version, or name another engine: --host ssh://user@machine",
         ) from None
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+def said(error: Exception) -> str:
+    """Return what an engine, or the way to it, said last; the name of the error where it said nothing."""
+    text = (error.explanation if isinstance(error, APIError) else "") or str(error)
+    return last_line(text) or type(error).__name__

@@ -1,15 +1,14 @@
 """Gathering HostFacts: of this machine, and of the machine of a remote engine by a container."""
 
-import io
-import tarfile
-
 import docker
 import msgspec
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import DockerException, ImageNotFound, NotFound
 from docker.models.containers import Container
 from docker.types import Mount
 
 from ascend_images.errors import MissingTool
+from ascend_images.host.connect import said
+from ascend_images.host.containers import packed
 from ascend_images.host.facts import HostFacts
 from ascend_images.inside import host_facts
 from ascend_images.program import program_files
@@ -56,7 +55,7 @@ def _probe(
             network_mode="none",
             mounts=[Mount(f"{_HOST}{path}", path, type="bind", read_only=True) for path in directories],
         )
-        container.put_archive("/", _archive())
+        container.put_archive("/", packed(_PROGRAM, program_files()))
         container.start()
         code = container.wait(timeout=_TIME_LIMIT)["StatusCode"]
         out, err = (container.logs(stdout=out, stderr=not out) for out in (True, False))
@@ -71,7 +70,7 @@ def _probe(
         if otherwise is not None:
             return otherwise
         raise MissingTool(
-            f"the engine's machine cannot be looked at from a container of {image}: {_said(error)}",
+            f"the engine's machine cannot be looked at from a container of {image}: {said(error)}",
             wanted="a container that starts and runs python3",
             do=f"docker run --rm --entrypoint python3 {image} --version",
         ) from None
@@ -92,17 +91,6 @@ def _read(out: bytes, err: str, code: int, image: str) -> HostFacts:
         ) from None
 
 
-def _archive() -> bytes:
-    """Return `inside/` as a tar archive that is unpacked at /."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name, content in program_files().items():
-            member = tarfile.TarInfo(f"{_PROGRAM.lstrip('/')}/{name}")
-            member.size, member.mode = len(content), 0o644
-            archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
-
-
 def _remove(container: Container) -> None:
     try:
         container.remove(force=True, v=True)
@@ -110,13 +98,7 @@ def _remove(container: Container) -> None:
         return
     except (DockerException, OSError) as error:
         raise MissingTool(
-            f"the container {container.short_id} could not be removed: {_said(error)}",
+            f"the container {container.short_id} could not be removed: {said(error)}",
             wanted="no container left behind",
             do=f"docker rm --force {container.short_id}",
         ) from None
-
-
-def _said(error: Exception) -> str:
-    text = (error.explanation if isinstance(error, APIError) else "") or str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

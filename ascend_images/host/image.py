@@ -1,8 +1,6 @@
 """What an engine knows of an image before it is run, and for which chips the image is."""
 
-import io
 import re
-import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from docker.models.containers import Container
 
 from ascend_images.errors import BadInput
 from ascend_images.host.chips import family_by_tag
+from ascend_images.host.containers import file_in
 from ascend_images.host.npu_smi import A2, A3, A5, P310, UNKNOWN, family_of
 from ascend_images.pins.platform import parse_arch
 from ascend_images.pins.tags import ImageRef
@@ -122,16 +121,12 @@ def _files(client: docker.DockerClient, reference: str, paths: list[str]) -> dic
 
 def _text(container: Container, path: str) -> str | None:
     try:
-        chunks, status = container.get_archive(path)
-        if int(status.get("size", 0)) > _MOST_BYTES:
-            return None
-        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-            member = archive.extractfile(archive.getmembers()[0])
-            return member.read().decode(errors="replace") if member else None
+        content = file_in(container, path, most=_MOST_BYTES)
     except NotFound:
         return ""
-    except (DockerException, OSError, tarfile.TarError, KeyError, IndexError):
+    except (DockerException, OSError):
         return None
+    return None if content is None else content.decode(errors="replace")
 
 
 def _chip_word(text: str) -> str:

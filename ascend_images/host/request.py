@@ -11,10 +11,10 @@ from ascend_images.errors import BadInput
 from ascend_images.host.engine import VISIBLE
 from ascend_images.host.npu_smi import UNKNOWN
 from ascend_images.host.ports import Ports
+from ascend_images.inside.words import device_numbers
 
 _SIZE = re.compile(r"([1-9][0-9]{0,11})([bkmg]?)b?", re.IGNORECASE | re.ASCII)
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_NUMBERS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 _GROUP = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MOUNT_WANTED = "SOURCE:TARGET or SOURCE:TARGET:ro, both absolute (./ and ~ may begin the source)"
 
@@ -66,17 +66,14 @@ class RunRequest:
 
 def parse_devices(text: str) -> tuple[int, ...]:
     """Return the device numbers of `0,2-3`, each once, in their order; raises BadInput for anything else."""
-    numbers: dict[int, None] = {}
-    for word in text.split(","):
-        match = _NUMBERS.fullmatch(word.strip())
-        if not match or int(match[2] or match[1]) < int(match[1]):
-            raise BadInput(
-                f"--devices {text}",
-                wanted="numbers of /dev/davinciN such as 0,1 or 0-3, or all, or none",
-                do="invoke doctor",
-            )
-        numbers.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
-    return tuple(numbers)
+    numbers = device_numbers(text)
+    if numbers is None:
+        raise BadInput(
+            f"--devices {text}",
+            wanted="numbers of /dev/davinciN such as 0,1 or 0-3, or all, or none",
+            do="invoke doctor",
+        )
+    return numbers
 
 
 def parse_mount(text: str) -> Mount:

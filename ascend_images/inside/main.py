@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import io
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from .lock import Lock, parse_lock
 from .pep440 import pep440
 from .process import end_all
 from .tree import Tree, read_regular
-from .words import FOLDER, Facts
+from .words import FOLDER, Facts, device_numbers
 
 
 def write(path: str, text: str) -> None:
@@ -96,15 +95,12 @@ def named_text(path: str) -> str:
         raise MisuseError(f"{path} cannot be read: {error}") from None
 
 
-def device_numbers(text: str) -> tuple[int, ...]:
-    """Read --devices: numbers as in /dev/davinciN, or ranges of them, as in 0,1 or 0-7. Raises ArgumentTypeError."""
-    numbers: list[int] = []
-    for part in text.split(","):
-        found = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
-        if not found or int(found[2] or found[1]) < int(found[1]):
-            raise argparse.ArgumentTypeError(f"{text!r}: wanted numbers of /dev/davinciN, as in 0,1 or 0-7")
-        numbers += range(int(found[1]), int(found[2] or found[1]) + 1)
-    return tuple(dict.fromkeys(numbers))
+def asked_devices(text: str) -> tuple[int, ...]:
+    """Read --devices. Raises ArgumentTypeError."""
+    numbers = device_numbers(text)
+    if numbers is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted numbers of /dev/davinciN, as in 0,1 or 0-7")
+    return numbers
 
 
 def options_of(words: Sequence[str] | None) -> argparse.Namespace:
@@ -136,7 +132,7 @@ def options_of(words: Sequence[str] | None) -> argparse.Namespace:
     npu.add_argument(
         "--devices",
         metavar="0,1",
-        type=device_numbers,
+        type=asked_devices,
         default=(),
         help="those that must be here: N of /dev/davinciN",
     )

@@ -29,6 +29,7 @@ UNKNOWN = "unknown"
 
 #: The chip word in the tags of CANN images, by family; no image is made for a chip whose family is unknown.
 CANN_TAG = {A2: "910b", A3: "a3", P310: "310p", A5: "950", FIRST: "910"}
+FAMILY_OF_TAG = {tag: family for family, tag in CANN_TAG.items()}
 
 # The HBM of a first-generation chip, MB. A 910B4 has as much, but nothing under Memory-Usage.
 _FIRST_HBM = 32768

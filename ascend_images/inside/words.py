@@ -156,6 +156,20 @@ def marked(output: bytes) -> str:
     return text.rpartition(MARK)[2].split("\n", 1)[0] if MARK in text else ""
 
 
+_NUMBERS = re.compile(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*")
+
+
+def device_numbers(text: str) -> tuple[int, ...] | None:
+    """Return N of each /dev/davinciN that `0,2-3` names, each once, in their order; None for another text."""
+    numbers: dict[int, None] = {}
+    for part in text.split(","):
+        found = _NUMBERS.fullmatch(part)
+        if not found or int(found[2] or found[1]) < int(found[1]):
+            return None
+        numbers.update(dict.fromkeys(range(int(found[1]), int(found[2] or found[1]) + 1)))
+    return tuple(numbers)
+
+
 def last_line(text: str) -> str:
     """Return the last line of a text that holds anything."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

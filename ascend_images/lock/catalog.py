@@ -175,6 +175,12 @@ class Catalog:
         except TimeoutError:
             raise IndexUnreachableError(f"no whole answer within {_PROBE_TOTAL:g} s") from None
 
+    def every_release(self, name: str, index: str | None = None) -> tuple[Release, ...]:
+        """Return every version of a package that an index has, in no order; raises IndexUnreachableError."""
+        listed = self._listing(name, index or self.default)
+        found = (self.release(name, version, index) for version in (listed.files if listed else ()))
+        return tuple(release for release in found if release is not None)
+
     def _listing(self, name: str, index: str, timeout: tuple[float, float] = _TIMEOUT) -> _Listed | None:
         key = (index.rstrip("/"), str(canonicalize_name(name)))
         if key not in self._listings:

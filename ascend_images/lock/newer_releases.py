@@ -9,7 +9,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from ascend_images.lock.catalog import Catalog, IndexUnreachableError, Packages, Release, in_parallel
+from ascend_images.lock.catalog import IndexUnreachableError, Packages, Release, in_parallel
 from ascend_images.lock.newer import LEAST, Found, Incomplete, Subject, newest_first, version_of
 from ascend_images.lock.target import Target
 from ascend_images.pins.bindings import range_served
@@ -26,17 +26,6 @@ class Releases(Packages, Protocol):
 
     def every_release(self, name: str, index: str | None = None) -> tuple[Release, ...]:
         """Return every version of a package that the index has, in no order; raises IndexUnreachableError."""
-
-
-class IndexReleases(Catalog):
-    """The indexes themselves."""
-
-    def every_release(self, name: str, index: str | None = None) -> tuple[Release, ...]:
-        """Return every version of a package that the index has, in no order; raises IndexUnreachableError."""
-        listed = self._listing(name, index or self.default)
-        versions = listed.files if listed else ()
-        found = (self.release(name, version, index) for version in versions)
-        return tuple(release for release in found if release is not None)
 
 
 def newer_releases(one: Subject, packages: Releases, addresses: Mapping[str, str]) -> Found:

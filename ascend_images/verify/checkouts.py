@@ -2,10 +2,8 @@
 
 import configparser
 import contextlib
-import io
 import posixpath
 import re
-import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +11,7 @@ import docker
 from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
+from ascend_images.host.containers import file_in
 from ascend_images.verify.container import LABEL
 
 #: Gives the content of a file of the image, None where there is none; links are followed.
@@ -56,21 +55,10 @@ def files_of(client: docker.DockerClient, image: str) -> Iterator[Read]:
             container.remove(force=True, v=True)
 
 
-def _content(container: Container, path: str, links: int = _MOST_LINKS) -> bytes | None:
+def _content(container: Container, path: str) -> bytes | None:
     try:
-        stream, found = container.get_archive(path)
-    except (NotFound, APIError):
-        return None
-    if found.get("linkTarget") and links:
-        # The engine tells where a link leads in full.
-        return _content(container, str(found["linkTarget"]), links - 1)
-    if int(found.get("size", 0)) > _MOST_BYTES or int(found.get("mode", 0)) & 1 << 31:  # Go's bit of a directory
-        return None
-    try:
-        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
-            file = archive.extractfile(archive.getmembers()[0])
-            return file.read() if file is not None else None
-    except (tarfile.TarError, IndexError, KeyError):
+        return file_in(container, path, most=_MOST_BYTES, links=_MOST_LINKS)
+    except APIError:  # NotFound is one
         return None
 
 

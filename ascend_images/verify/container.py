@@ -1,11 +1,9 @@
 """One container of an image: started with check.py in it, watched to its end, removed whatever happens."""
 
 import contextlib
-import io
 import os
 import platform as machine
 import secrets
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +18,7 @@ from requests.exceptions import ReadTimeout
 
 from ascend_images.errors import BadInput
 from ascend_images.host.connect import plainly
+from ascend_images.host.containers import file_in, packed
 from ascend_images.inside.facts.environment import shown
 from ascend_images.pins.variant import IMAGE_FOLDER
 from ascend_images.program import program_files
@@ -120,7 +119,7 @@ def observe(
         made = {**(arguments or {}), "platform": found}
         with _container(client, image.id or reference, command, made) as container:
             own = Own(_text_of(container, OWN_IMAGE), _text_of(container, OWN_LOCK))
-            _put(container, _archive(inner, {**program_files(), **files.beside(own)}))
+            _put(container, packed(inner.folder, {**program_files(), **files.beside(own)}, writable=["facts"]))
             ended = _run(container, limit)
             state = container.attrs["State"]
             code = state.get("ExitCode") if state.get("Status") == "exited" else None
@@ -207,20 +206,6 @@ def _put(container: Container, archive: bytes) -> None:
         ) from None
 
 
-def _archive(inner: Inner, files: Mapping[str, bytes]) -> bytes:
-    """Return check.py and what goes beside it as a tar file, with a folder in which any user may write facts."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        folder = tarfile.TarInfo(f"{inner.folder}/facts")
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o777
-        tar.addfile(folder)
-        for name, content in files.items():
-            entry = tarfile.TarInfo(f"{inner.folder}/{name}")
-            entry.size, entry.mode = len(content), 0o644
-            tar.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
-
-
 @dataclass(frozen=True)
 class _Ended:
     timed_out: bool = False
@@ -279,20 +264,12 @@ def _shown_entry(entry: str) -> str:
 
 
 def _text_of(container: Container, path: str) -> str:
-    """Return the text of a file in a container, running or not; empty where it is no file, or larger than any of ours.
-
-    What lies under a name of ours in somebody else's image may be anything: links are not followed.
-    """
+    """Return the text of a file in a container; empty where it is no file, or larger than any of ours."""
     try:
-        stream, status = container.get_archive(path)
-        # Go's os.FileMode, in which the engine writes it, has what a file is in its high bits: none for a plain file.
-        if int(status.get("mode", 0)) >> 12 or int(status.get("size", 0)) > _LARGEST:
-            return ""
-        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
-            file = tar.extractfile(tar.getmembers()[0])
-            return file.read().decode(errors="replace") if file is not None else ""
-    except (NotFound, APIError, tarfile.TarError, IndexError, KeyError, ValueError):
+        content = file_in(container, path, most=_LARGEST)
+    except APIError:  # NotFound is one
         return ""
+    return (content or b"").decode(errors="replace")
 
 
 def _log(container: Container) -> str:

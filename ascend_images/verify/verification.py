@@ -139,9 +139,17 @@ def _files(job: Job, own: Own) -> dict[str, bytes]:
     """Return the pins that check.py looks for: the image's own, where it has some that can be read."""
     if job.expectation is None:
         return {}
-    image = own.image if _json(own.image) else job.expectation.image
-    lock = own.lock if _lock(own.lock) else job.expectation.lock
-    return {_PINS: image.encode(), _LOCK: lock.encode()}
+    pins = _pins(job, own)
+    return {_PINS: pins.image.encode(), _LOCK: pins.lock.encode()}
+
+
+def _pins(job: Job, own: Own) -> Own:
+    """Return the pins that an image is compared with: its own, where it has some that can be read."""
+    if job.expectation is None:
+        return own
+    return Own(
+        own.image if _json(own.image) else job.expectation.image, own.lock if _lock(own.lock) else job.expectation.lock
+    )
 
 
 def _given(
@@ -155,8 +163,8 @@ def _given(
     own = seen.own if seen else Own("", "")
     own_image, own_lock = _json(own.image), _lock(own.lock)
     wanted = job.expectation
-    image = own_image or (_json(wanted.image) if wanted else {})
-    lock = own_lock or (_lock(wanted.lock) if wanted else None)
+    pins = _pins(job, own)
+    image, lock = _json(pins.image), _lock(pins.lock)
     facts: dict[str, Any] = dict(document.get("facts") or {})
     facts["container"] = _container_facts(job, seen, failure, answered="distributions" in facts)
     facts["host"] = {"devices": list(job.host.get("devices", ())), "refused": job.refused, "judgement": None}

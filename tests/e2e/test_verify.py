@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,27 +17,20 @@ import docker
 import pytest
 
 from ascend_images import verifying
-from ascend_images.pins.lockfile import LockFile, file_name
-from ascend_images.pins.platform import Arch, host_arch
-from ascend_images.pins.variant import Variant
+from ascend_images.pins.platform import host_arch
 from ascend_images.sandbox.host import make_host
-from ascend_images.sandbox.standins import prepare
 from ascend_images.verify import verification
 from ascend_images.verify.container import LABEL
 from ascend_images.verify.report import Report, Result, load_reports
 from ascend_images.verify.verification import Job
 from tests.e2e.builds import ROOT, invoke
+from tests.stand_ins import stand_ins
 
 pytestmark = pytest.mark.e2e
 
 ARCH = host_arch()
 OWNER = f"{platform.node()}:{os.getpid()}"
 needs_nodes = pytest.mark.skipif(os.geteuid() != 0, reason="making device nodes takes root")
-
-
-def stand_ins(variant: Variant, arch: Arch) -> Mapping[str, str]:
-    path = ROOT / "locks" / file_name(variant.name, arch)
-    return prepare(variant, arch, LockFile.load(path) if path.is_file() else None)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import argparse
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -11,10 +10,7 @@ import pytest
 
 from ascend_images import verifying
 from ascend_images.errors import AscendImagesError
-from ascend_images.pins.lockfile import LockFile, file_name
-from ascend_images.pins.platform import Arch
-from ascend_images.pins.variant import Variant
-from ascend_images.sandbox.standins import prepare
+from tests.stand_ins import stand_ins
 from tests.verify.session import Session
 
 ROOT = Path(__file__).parents[2]
@@ -61,12 +57,6 @@ def wishes_of(options: argparse.Namespace) -> verifying.Wishes:
         report_dir=Path(options.report_dir).absolute() if options.report_dir else ROOT / verifying.REPORT_FOLDER,
         contexts=stand_ins if options.sandbox else None,
     )
-
-
-def stand_ins(variant: Variant, arch: Arch) -> Mapping[str, str]:
-    """Return the contexts that the sandbox built with."""
-    path = ROOT / "locks" / file_name(variant.name, arch)
-    return prepare(variant, arch, LockFile.load(path) if path.is_file() else None)
 
 
 def end(number: int, _frame: FrameType | None) -> None:

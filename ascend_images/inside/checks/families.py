@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ..answers import Given
-from ..npu_smi import A2, A3, A5, CANN_TAG, P310, UNKNOWN, family_of, parse, parse_board
+from ..npu_smi import A2, A3, A5, FAMILY_OF_TAG, P310, UNKNOWN, family_of, parse, parse_board
 
 #: The family by vLLM Ascend's `__device_type__` in small letters, its underscores left out.
 _FAMILY_OF_DEVICE_TYPE = {"a2": A2, "a3": A3, "310p": P310, "a5": A5}
-_FAMILY_OF_TAG = {tag: family for family, tag in CANN_TAG.items()}
 
 
 def made_for(given: Given) -> tuple[str, str]:
@@ -26,10 +25,10 @@ def meant_for(given: Given) -> tuple[str, str]:
     """Return the family that pins or operators name, and which of them; empty where none does, or in unknown words."""
     chip = str(given.image.get("chip", "")).lower()
     if chip:
-        return _FAMILY_OF_TAG.get(chip, ""), f"chip {chip} of image.json"
+        return FAMILY_OF_TAG.get(chip, ""), f"chip {chip} of image.json"
     for fact in given.facts["cann"]["ops"]:
         if fact["chip"]:
-            return _FAMILY_OF_TAG.get(fact["chip"].lower(), ""), f"operators for {fact['chip']}"
+            return FAMILY_OF_TAG.get(fact["chip"].lower(), ""), f"operators for {fact['chip']}"
     return "", ""
 
 
