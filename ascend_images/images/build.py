@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,13 +21,14 @@ from ascend_images.images.engine import Engine, Run, require_engine, run_command
 from ascend_images.images.gate import check_plans, load_lock, refusal
 from ascend_images.images.network import secret_files
 from ascend_images.images.plan import BUILD_FOLDER, COMPRESSIONS, BuildPlan, target_of, with_shared_packages
-from ascend_images.images.progress import SHOWN_LINES, FailedStep
+from ascend_images.images.progress import SHOWN_LINES, FailedStep, Line
 from ascend_images.images.readback import differences, read_back, read_metadata
 from ascend_images.images.record import Record, record_of, write_record
-from ascend_images.images.run import Ended, Interrupted, Job, run_jobs
+from ascend_images.images.run import Ended, Interrupted, Job, View, run_jobs
 from ascend_images.images.show import view_on
 from ascend_images.images.sources import stage_source
 from ascend_images.images.stages import stage_names
+from ascend_images.images.transient import RETRIES, is_transient
 from ascend_images.pins.lockfile import LockFile
 from ascend_images.scratch import private_folder
 
@@ -164,7 +166,7 @@ class _Build:
         summary_path(root).unlink(missing_ok=True)
         try:
             with self._jobs() as jobs, view_on(stream, list(self._plans)) as view:
-                run_jobs(jobs, at_once=at_once, view=view, on_end=self._ended)
+                self._run_jobs(jobs, at_once, view)
         except Interrupted as interrupt:
             self.outcome.interrupted = True
             self.outcome.stopped = interrupt.names
@@ -176,6 +178,25 @@ class _Build:
             if told is not None:
                 told(content.decode())
         return self.outcome
+
+    def _run_jobs(self, jobs: Sequence[Job], at_once: int, view: View) -> None:
+        """Run the jobs, and once more those that the engine alone made fail."""
+        for tries_left in reversed(range(RETRIES + 1)):
+            again: list[Job] | None = [] if tries_left else None
+            run_jobs(jobs, at_once=at_once, view=view, on_end=partial(self._tried, view, again))
+            if not again:
+                return
+            jobs = again
+
+    def _tried(self, view: View, again: list[Job] | None, ended: Ended) -> bool:
+        """Take the end of one try; a job that is to be run once more goes to `again`, where that is a list."""
+        if again is None or ended.code == 0 or not is_transient(ended.failure):
+            return self._ended(ended)
+        view.said(
+            ended.job.name, Line("the engine lost a layer while it exported the image: tried again", heading=True)
+        )
+        again.append(ended.job)
+        return False
 
     @contextmanager
     def _jobs(self) -> Iterator[list[Job]]:

@@ -1,5 +1,6 @@
 """One call's builds with an engine that is only answered for: what is refused, and what is told at the end."""
 
+import dataclasses
 import io
 import json
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ascend_images.errors import BadInput, MissingTool
+from ascend_images.errors import BadInput, BuildFailed, MissingTool
 from ascend_images.images import build as build_module
 from ascend_images.images.build import Failure, Outcome, build, default_jobs, reasons_against, summary_path
 from ascend_images.images.cost import GB
@@ -18,7 +19,8 @@ from ascend_images.images.network import Network
 from ascend_images.images.progress import FailedStep
 from ascend_images.images.readback import Config, Layer, Made
 from ascend_images.images.record import record_of
-from ascend_images.images.run import Interrupted
+from ascend_images.images.run import Ended, Interrupted, Job
+from ascend_images.images.transient import RETRIES, is_transient
 from ascend_images.pins.platform import Arch
 
 INFO = {
@@ -232,3 +234,53 @@ def test_layers_that_a_builder_had_packed_otherwise_are_told(
     assert [line[: len(said[0])] for line in lines if line.startswith("  layers:")] == said if said else True
     assert any(line.startswith("  layers:") for line in lines) is bool(said)
     assert build_module._built_data(record)["packed"] == {how: layers.count(how) for how in sorted(set(layers))}
+
+
+LOST = FailedStep(
+    "exporting to image", "", None, None,
+    f'failed to prepare extraction snapshot "extract-896136566-SJfr sha256:{"f" * 64}": '
+    f"parent snapshot sha256:{'a' * 64} does not exist: not found", (),
+)  # fmt: skip
+
+
+def run_jobs_that_end_with(*failures: FailedStep | None, runs: list[list[str]]):
+    """Stands in for the processes: the n-th run of jobs ends with the n-th failure, the last one for good."""
+
+    def run(jobs: Sequence[Job], *, on_end, **_: object) -> None:
+        failure = failures[min(len(runs), len(failures) - 1)]
+        runs.append([job.name for job in jobs])
+        for job in jobs:
+            on_end(Ended(job, 0 if failure is None else 1, 1.0, failure))
+
+    return run
+
+
+def test_an_export_that_the_engine_lost_a_layer_of_is_tried_again(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[list[str]] = []
+    monkeypatch.setattr(build_module, "run_jobs", run_jobs_that_end_with(LOST, None, runs=runs))
+    monkeypatch.setattr(build_module._Build, "_record", lambda _self, plan, _seconds: record_for(plan))
+    out = io.StringIO()
+    (record,) = build([plan_of()], stream=out, run=engine)
+    assert record.variant == "a2"
+    assert runs == [["a2 amd64"]] * 2
+    assert "a2 amd64: the engine lost a layer while it exported the image: tried again" in out.getvalue()
+
+
+def test_an_engine_that_goes_on_losing_layers_is_believed(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[list[str]] = []
+    monkeypatch.setattr(build_module, "run_jobs", run_jobs_that_end_with(LOST, runs=runs))
+    with pytest.raises(BuildFailed):
+        build([plan_of()], stream=io.StringIO(), run=engine)
+    assert len(runs) == 1 + RETRIES
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        None,
+        dataclasses.replace(LOST, step="[packages 1/1] RUN"),
+        dataclasses.replace(LOST, error="failed to push: unexpected status 500"),
+    ],
+)
+def test_every_other_failure_is_the_builds_own(failure: FailedStep | None) -> None:
+    assert not is_transient(failure)

@@ -46,8 +46,11 @@ whose = "b"
 
 
 def changed_lines(before: str, after: str) -> list[str]:
-    lines = [[f"{line}\n" for line in text.split("\n")] for text in (before, after)]
-    return [line for line in list(difflib.unified_diff(*lines, n=0))[2:] if line[0] in "+-"]
+    one, other = ([f"{line}\n" for line in text.split("\n")] for text in (before, after))
+    # `unified_diff` takes what is frequent in a long file, blank lines among it, for noise, and is off by one there.
+    matched = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    changed = [(one[i1:i2], other[j1:j2]) for kind, i1, i2, j1, j2 in matched if kind != "equal"]
+    return [f"{sign}{line}" for gone, new in changed for sign, lines in (("-", gone), ("+", new)) for line in lines]
 
 
 def leaves(document: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
