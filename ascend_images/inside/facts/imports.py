@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,10 +27,14 @@ for name in sys.argv[2:]:
 print("\\n" + sys.argv[1] + json.dumps(answers))
 """
 
+# Where a package has no bytecode, as in images that are built without, each process would compile all of it again: what
+# one compiles is kept for the others outside of the image. Where it has, it is read as everybody reads it.
 _IMPORT_PROBE = """
-import importlib, sys
+import importlib, os, sys
 name = sys.argv[1]
 parts = name.split(".")
+if not any(os.path.isdir(os.path.join(place, parts[0], "__pycache__")) for place in sys.path):
+    sys.pycache_prefix, sys.dont_write_bytecode = sys.argv[2], False
 for length in range(len(parts), 0, -1):
     module = ".".join(parts[:length])
     try:
@@ -85,9 +90,10 @@ def imports(python: str, names: Sequence[str], place: str, stubs: Sequence[str],
         env["LD_LIBRARY_PATH"] = ":".join([*filter(None, entries(env.get("LD_LIBRARY_PATH", ""))), *stubs])
 
     def one(name: str) -> Facts:
-        ran = run([python, "-c", _IMPORT_PROBE, name], cwd=place, env=env, limit=limit)
+        ran = run([python, "-c", _IMPORT_PROBE, name, bytecode], cwd=place, env=env, limit=limit)
         stderr = "" if ran.ok else without_secrets(ran.stderr[-6000:]).replace(place, "(an empty directory)")
         return {"exit": ran.exit, "signal": ran.signal, "timed_out": ran.timed_out, "stderr": stderr}
 
-    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-        return dict(zip(names, pool.map(one, names)))
+    with tempfile.TemporaryDirectory(prefix="bytecode-") as bytecode:  # noqa: SIM117 - one statement: from Python 3.10 on
+        with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+            return dict(zip(names, pool.map(one, names)))

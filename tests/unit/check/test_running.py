@@ -226,6 +226,26 @@ def test_link_stubs_come_last_in_the_library_path(
 # --- the script
 
 
+def test_what_has_no_bytecode_is_compiled_once_for_all_and_outside_of_the_image(
+    check: SimpleNamespace, modules: Path
+) -> None:
+    (modules / "lib/big").mkdir()
+    (modules / "lib/big/__init__.py").write_text("")
+    # The first import leaves it there for the second, which fails if it is not.
+    probe = "import importlib.util, os, big\nassert os.path.isfile(importlib.util.cache_from_source(big.__file__))\n"
+    (modules / "lib/probe.py").write_text(probe)
+    ran = check.imports(sys.executable, ["big", "probe"], str(modules / "empty"), [], 30, 1)
+    assert [answer["exit"] for answer in ran.values()] == [0, 0], ran
+    assert not list(modules.rglob("__pycache__"))
+
+
+def test_what_has_bytecode_is_read_with_it_and_gets_no_more(check: SimpleNamespace, modules: Path) -> None:
+    (modules / "lib/old/__pycache__").mkdir(parents=True)
+    (modules / "lib/old/__init__.py").write_text("import sys\nassert sys.pycache_prefix is None\n")
+    assert check.imports(sys.executable, ["old"], str(modules / "empty"), [], 30, 1)["old"]["exit"] == 0
+    assert list((modules / "lib/old/__pycache__").iterdir()) == []
+
+
 def test_the_script_is_python_3_9(tmp_path: Path) -> None:
     for name, content in program_files().items():
         ast.parse(content, name, feature_version=(3, 9))
