@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from ascend_images.errors import BadInput, BuildFailed
@@ -21,12 +22,13 @@ from ascend_images.pins.cann_layout import (
     cann_layout,
 )
 from ascend_images.pins.cann_version import ReleaseVersion
-from ascend_images.pins.platform import Arch
+from ascend_images.pins.platform import Arch, host_arch
 from ascend_images.pins.tags import BaseTag, ImageRef
 from ascend_images.pins.variant import Variant
 from ascend_images.sandbox import cann_tree
 from ascend_images.sandbox.data import data_text
-from ascend_images.sandbox.debian import SUITE, Say, os_image, os_key
+from ascend_images.sandbox.debian import PYTHON, SUITE, Say, need_emulation, os_image, os_key
+from ascend_images.sandbox.os_python import os_python_context
 from ascend_images.sandbox.process import docker, last_lines
 from ascend_images.sandbox.python_prefix import find_prefixes, no_python, python_context
 from ascend_images.sandbox.store import code_digest, digest, locked, store_dir
@@ -38,8 +40,8 @@ REPOSITORY = "ascend-images-sandbox/cann"
 LABEL = "io.ascend-images.stand-in"
 # A change to one of these makes another base.
 _MADE_BY = (
-    "base.py", "cann_tree.py", "data.py", "elf.py", "python_prefix.py", "tree.py", "wheel_file.py", "wheels.py",
-    "files/cann", "files/wheels.toml",
+    "base.py", "cann_tree.py", "data.py", "elf.py", "os_python.py", "python_prefix.py", "tree.py", "wheel_file.py",
+    "wheels.py", "files/cann", "files/wheels.toml",
 )  # fmt: skip
 # Modules that a copied CPython imports only where the libraries are there that it is linked to.
 _PROBED = "bz2, ctypes, lzma, readline, sqlite3, ssl, uuid, zlib"
@@ -61,6 +63,7 @@ def base_image(variant: Variant, arch: Arch, say: Say) -> str:
     """
     tag = base_tag(variant)
     cann_tree.check_release(tag.cann)
+    need_emulation(arch)
     name = f"{REPOSITORY}:{tag}-{arch.kernel}"
     with locked(store_dir() / f".base-{tag}-{arch.value}.lock"):
         key = digest(
@@ -161,12 +164,11 @@ def dockerfile(tag: BaseTag, python_home: str, system: str, key: str) -> str:
 
 
 def _make(variant: Variant, tag: BaseTag, arch: Arch, name: str, key: str, say: Say) -> None:
-    """Build the image with the first Python of this machine that runs in it."""
+    """Build the image with the first Python that runs in it."""
     system = os_image(arch, say)
     tried = "found none"
-    for prefix in find_prefixes(tag.python, arch):
-        say(f"making the stand-in for {variant.base_image} with the Python in {prefix}")
-        python = python_context(tag.python, arch, variant.python_home, prefix)
+    for origin, python in _pythons(variant, tag, arch):
+        say(f"making the stand-in for {variant.base_image} with the Python {origin}")
         with tempfile.TemporaryDirectory(prefix=".base-", dir=store_dir()) as made:
             context = Path(made)
             _write_cann(variant, tag, arch, context / "cann")
@@ -183,8 +185,18 @@ def _make(variant: Variant, tag: BaseTag, arch: Arch, name: str, key: str, say: 
             raise BuildFailed(
                 f"the stand-in base {name} could not be built:\n{last_lines(built.stderr)}", do="docker info"
             )
-        tried = f"tried {prefix}, which does not run on Debian {SUITE}"
+        tried = f"tried the one {origin}, which does not run on Debian {SUITE}"
     raise no_python(tag.python, tried)
+
+
+def _pythons(variant: Variant, tag: BaseTag, arch: Arch) -> Iterator[tuple[str, Path]]:
+    """Yield Pythons for a base: where each is from, and a folder that holds it at its place."""
+    if arch is not host_arch() and tag.python == PYTHON:
+        # Another architecture's Python lies on no machine, and fetching one needs a host that not everybody reaches.
+        yield f"of Debian {SUITE}", os_python_context(tag.python, arch, variant.python_home)
+        return
+    for prefix in find_prefixes(tag.python, arch):
+        yield f"in {prefix}", python_context(tag.python, arch, variant.python_home, prefix)
 
 
 def _write_cann(variant: Variant, tag: BaseTag, arch: Arch, folder: Path) -> None:

@@ -14,6 +14,9 @@ from ascend_images.sandbox.store import digest, stored
 REPOSITORY = "ascend-images-sandbox/os"
 #: The release of Debian that is nearest to Ubuntu 22.04: its packages have the names that the stacks ask for.
 SUITE = "bookworm"
+#: The series of its own Python.
+PYTHON = "3.11"
+EMULATION = Path(__file__).resolve().parents[2] / "scripts" / "emulation.sh"
 #: /etc/os-release of the stand-in, in the words of base-image tags.
 OS = "debian12"
 
@@ -23,6 +26,8 @@ _PACKAGES = (
     "libssl3", "libffi8", "libsqlite3-0", "zlib1g", "libbz2-1.0", "liblzma5", "libreadline8", "libncursesw6",
     "libuuid1",
 )  # fmt: skip
+# Under emulation each package takes its time (ca-certificates alone a minute): what compiles a source, and no more.
+_EMULATED_PACKAGES = ("g++", "git", f"python{PYTHON}", f"libpython{PYTHON}-dev")
 _LEFT_OUT = (
     "./dev/*", "./proc/*", "./sys/*", "./tmp/*", "./usr/share/doc/*", "./usr/share/info/*", "./usr/share/locale/*",
     "./usr/share/man/*", "./var/cache/apt/*", "./var/lib/apt/lists/*", "./var/log/*",
@@ -33,7 +38,7 @@ Say = Callable[[str], None]
 
 def os_key(arch: Arch) -> str:
     """Return the short hash of everything that the operating system is made from."""
-    return digest(SUITE, arch, _PACKAGES, _LEFT_OUT)
+    return digest(SUITE, arch, packages_of(arch), _LEFT_OUT)
 
 
 def os_image(arch: Arch, say: Say) -> str:
@@ -53,10 +58,11 @@ def os_archive(arch: Arch, say: Say) -> Path:
 
     def make(folder: Path) -> None:
         _need_debootstrap()
-        _need_emulation(arch)
-        say(f"making the operating system of the stand-ins (Debian {SUITE}, {arch.value}): about a minute, once")
+        need_emulation(arch)
+        minutes = "about a minute" if arch is host_arch() else "some minutes under emulation"
+        say(f"making the operating system of the stand-ins (Debian {SUITE}, {arch.value}): {minutes}, once")
         root = folder / "root"
-        options = [f"--arch={arch.value}", "--variant=minbase", f"--include={','.join(_PACKAGES)}"]
+        options = [f"--arch={arch.value}", "--variant=minbase", f"--include={','.join(packages_of(arch))}"]
         try:
             call(["debootstrap", *options, SUITE, str(root)])
             _pack(root, folder)
@@ -64,6 +70,28 @@ def os_archive(arch: Arch, say: Say) -> Path:
             shutil.rmtree(root, ignore_errors=True)
 
     return stored("os", f"{SUITE}-{arch.value}", os_key(arch), make, large=True)
+
+
+def need_emulation(arch: Arch) -> None:
+    """Have programs of `arch` run here and in containers, by scripts/emulation.sh; nothing where they do already.
+
+    Raises MissingTool where that takes root, or cannot be done here.
+    """
+    if arch is host_arch():
+        return
+    try:
+        call([str(EMULATION), arch.value])
+    except BuildFailed as error:
+        raise MissingTool(
+            f"a stand-in base for {arch.value} runs {arch.kernel} programs, which this machine does not: {error.found}",
+            wanted=f"an emulator registered as {arch.qemu}",
+            do=f"sudo scripts/emulation.sh {arch.value}",
+        ) from None
+
+
+def packages_of(arch: Arch) -> tuple[str, ...]:
+    """Return the packages of the operating system for an architecture."""
+    return _PACKAGES if arch is host_arch() else _EMULATED_PACKAGES
 
 
 def _pack(root: Path, folder: Path) -> None:
@@ -99,13 +127,3 @@ def _need_debootstrap() -> None:
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     call(["apt-get", "update", "-q"], check=False, environment=quiet)
     call(["apt-get", "install", "-qy", "--no-install-recommends", *packages], environment=quiet)
-
-
-def _need_emulation(arch: Arch) -> None:
-    """Raise MissingTool unless programs of that architecture run here: debootstrap runs them."""
-    if arch is not host_arch() and not Path("/proc/sys/fs/binfmt_misc", arch.qemu).exists():
-        raise MissingTool(
-            f"a stand-in base for {arch.value} runs {arch.kernel} programs, which this machine does not",
-            wanted=f"an emulator registered as {arch.qemu}",
-            do="apt-get install qemu-user-static binfmt-support",
-        )

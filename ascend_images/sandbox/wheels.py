@@ -39,6 +39,8 @@ _USED_BY_SETUPTOOLS = (
 )  # fmt: skip
 #: Distributions that are not stood in for: they build the sources and look at what is installed.
 REAL = ("pip", "uv", *_BUILDERS, *_USED_BY_SETUPTOOLS)
+# What a machine with glibc 2.28 takes, of the tags that projects use (peps.python.org, PEP 600).
+_LIBCS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 # For the names of bound indexes too everything comes from the folder: the lock has no addresses, and nor has this.
 _UV_TOML = 'no-index = true\nno-sources = true\nfind-links = ["/wheels"]\n'
 
@@ -312,7 +314,9 @@ def _download(python: str, arch: Arch, lines: Sequence[str], folder: Path) -> No
         raise no_python(python, "found none")
     options = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check", f"--dest={folder}"]
     if arch is not host_arch():
-        options += [f"--platform=manylinux_2_28_{arch.kernel}", f"--python-version={python}"]
+        # Told a platform, pip takes files of just that one; those with a hash may be built for an older libc.
+        options += [f"--platform={libc}_{arch.kernel}" for libc in _LIBCS]
+        options += [f"--python-version={python}"]
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
         listed.write("\n".join(lines) + "\n")
         listed.flush()

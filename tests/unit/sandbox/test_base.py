@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from ascend_images.errors import BadInput
-from ascend_images.pins.platform import Arch
+from ascend_images.pins.platform import Arch, host_arch
 from ascend_images.pins.tags import BaseTag
 from ascend_images.pins.variant import Variant
 from ascend_images.sandbox import base
@@ -120,3 +121,21 @@ def test_a_base_of_another_operating_system_has_no_stand_in(variant: Callable[[s
     with pytest.raises(BadInput, match=r"openeuler24\.03") as raised:
         base.base_image(variant("a2-openeuler"), Arch.AMD64, print)
     assert raised.value.do == "invoke render --variant a2-openeuler"
+
+
+def pythons_of(monkeypatch: pytest.MonkeyPatch, made: Variant, arch: Arch) -> list[tuple[str, Path]]:
+    """Return the Pythons that a base is tried with, on a machine that has one under a version manager."""
+    monkeypatch.setattr(base, "find_prefixes", lambda *_: iter([Path("/prefix")]))
+    monkeypatch.setattr(base, "python_context", lambda *_: Path("copied"))
+    monkeypatch.setattr(base, "os_python_context", lambda *_: Path("own"))
+    return list(base._pythons(made, base.base_tag(made), arch))
+
+
+def test_another_architectures_base_has_the_systems_own_python_where_that_is_of_the_series(
+    variant: Callable[[str], Variant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = Arch.ARM64 if host_arch() is Arch.AMD64 else Arch.AMD64
+    copied = [("in /prefix", Path("copied"))]
+    assert pythons_of(monkeypatch, variant("a3-cann8.5"), foreign) == [("of Debian bookworm", Path("own"))]
+    assert pythons_of(monkeypatch, variant("a3-cann8.5"), host_arch()) == copied
+    assert pythons_of(monkeypatch, variant("a2"), foreign) == copied

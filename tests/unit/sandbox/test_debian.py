@@ -72,12 +72,27 @@ def test_without_debootstrap_and_apt_it_is_said_what_to_install(monkeypatch: pyt
         os_archive(HOST, print)
 
 
-def test_a_foreign_architecture_needs_an_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_a_foreign_architecture_an_emulator_is_there_first(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = Programs(monkeypatch, "debootstrap")
-    monkeypatch.setattr(debian.Path, "exists", lambda _path: False)
+    os_archive(FOREIGN, print)
+    (emulation, made, _) = programs.called
+    assert emulation == [str(debian.EMULATION), FOREIGN.value]
+    assert made[1] == f"--arch={FOREIGN.value}"
+    assert f"python{debian.PYTHON}" in made[3]
+
+
+def test_a_machine_that_cannot_emulate_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = Programs(monkeypatch, "debootstrap")
+    programs.fails.add(str(debian.EMULATION))
     with pytest.raises(MissingTool, match=f"runs {FOREIGN.kernel} programs") as raised:
         os_archive(FOREIGN, print)
-    assert raised.value.do == "apt-get install qemu-user-static binfmt-support"
+    assert raised.value.do == f"sudo scripts/emulation.sh {FOREIGN.value}"
+    assert len(programs.called) == 1
+
+
+def test_this_machines_own_architecture_needs_no_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = Programs(monkeypatch)
+    debian.need_emulation(HOST)
     assert programs.called == []
 
 
