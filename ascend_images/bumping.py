@@ -20,7 +20,8 @@ from ascend_images.pins.edit import edited
 from ascend_images.pins.load import load, parse
 from ascend_images.pins.lockfile import LockFile, file_name, is_current
 from ascend_images.pins.model import Pins
-from ascend_images.pins.questions import check, pruned
+from ascend_images.pins.overrides import version_of_ref, with_v
+from ascend_images.pins.questions import check, is_commit, pruned
 from ascend_images.pins.resolve import resolve, resolve_all
 from ascend_images.pins.targets import Wanted, edits, find, wanted
 from ascend_images.pins.validate import dotted
@@ -86,7 +87,8 @@ def bump(root: Path, wishes: Wishes, say: Callable[[str], None]) -> str:
         require_clean(root)
     for note in plan.notes:
         say(note)
-    with beside(root) as folder:
+    with beside(root, text) as copy:
+        folder = copy.folder
         write_atomic(folder / PINS_FILE, plan.text.encode())
         _lock(root, folder, plan, wishes, say)
         _drop_old(folder)
@@ -96,8 +98,8 @@ def bump(root: Path, wishes: Wishes, say: Callable[[str], None]) -> str:
         told = as_text(found)
         if wishes.dry_run:
             return f"{plan.title}: nothing was written\n\n{told}"
-        with put(root, folder, text) as changed:
-            made = commit(root, changed, _message(plan, found)) if wishes.commit else ""
+        with put(root, copy) as placed:
+            made = commit(root, placed, _message(plan, found), say) if wishes.commit else ""
     return "\n\n".join(filter(None, [plan.title + (f": {made}" if made else ""), told]))
 
 
@@ -107,7 +109,8 @@ def planned(root: Path, text: str, typed: Mapping[str, str]) -> Plan:
     pins = _with_lock(root, parse(text.removeprefix("\ufeff")))
     raw = read_toml(text.removeprefix("\ufeff"))
     changes = wanted(raw, typed)
-    new_text = edited(text, edits(raw, changes))
+    kept = tuple(_kept_versions(changes, pins))
+    new_text = edited(text, edits(raw, (*changes, *kept)))
     new = _with_lock(root, parse(new_text.removeprefix("\ufeff")))
     moved = tuple(_moved(pins, new))
     variants = tuple(after for _, after in moved)
@@ -116,9 +119,46 @@ def planned(root: Path, text: str, typed: Mapping[str, str]) -> Plan:
         raise BadInput(
             "\n".join(f"{', '.join(names)}: {one.rule}: {one.message}" for one, names in broken.items()),
             wanted="; ".join(dict.fromkeys(one.wanted for one in broken if one.wanted)),
-            do=_row_hint(changes, variants, raw) or _companion_hint(changes, typed) or _accepts(variants),
+            do=_row_hint(changes, variants, raw)
+            or _companion_hint(changes, typed)
+            or "; ".join([*_version_hints(changes, variants), _accepts(variants)]),
         )
-    return Plan(changes=changes, text=new_text, variants=variants, notes=tuple(_notes(changes, moved, raw)))
+    notes = (
+        *(f"{one.target.label} stays {one.value}: it is the same commit" for one in kept),
+        *_notes(changes, moved, raw),
+    )
+    return Plan(changes=changes, text=new_text, variants=variants, notes=notes)
+
+
+def _kept_versions(changes: Sequence[Wanted], pins: Pins) -> Iterator[Wanted]:
+    """Yield the versions of sources that move to another name of the commit that they are at: they stay what they are.
+
+    A ref that says a version itself needs none, and one that was typed counts.
+    """
+    typed = {one.target.label for one in changes}
+    for one in changes:
+        version = replace(one.target, kind="version")
+        if one.target.kind != "source" or version.label in typed or version_of_ref(one.value):
+            continue
+        source = pins.stack[one.target.stack].sources[one.target.name]
+        commits = {_commit(pins, source.git, with_v(one.target.name, ref)) for ref in (source.ref, one.value)}
+        known = source.version or version_of_ref(source.ref)
+        if known and len(commits) == 1 and "" not in commits:
+            yield Wanted(target=version, value=known)
+
+
+def _commit(pins: Pins, repository: str, ref: str) -> str:
+    """Return the commit of a ref by versions.lock; empty where that is not known."""
+    entry = pins.locked.ref(repository, ref)
+    return ref if is_commit(ref) else entry.commit if entry else ""
+
+
+def _version_hints(changes: Sequence[Wanted], variants: Sequence[Variant]) -> Iterator[str]:
+    """Yield how to say the versions that the moved sources have lost: rules that ask for them cannot tell."""
+    for one in changes:
+        sources = [s for v in variants if v.stack == one.target.stack for s in v.sources if s.name == one.target.name]
+        if one.target.kind == "source" and sources and not sources[0].version:
+            yield f"which version is at {one.value} is not known; say it: --also {one.target.label}.version=VERSION"
 
 
 def _accepts(variants: Sequence[Variant]) -> str:
@@ -149,10 +189,9 @@ def _moved(old: Pins, new: Pins) -> Iterator[tuple[Variant | None, Variant]]:
     """Yield the variants whose pins are others, as they were and as they are after the change."""
     for name in new.variant:
         after = resolve(new, name, allow_broken=True, to_be_locked=True)
-        try:
-            before: Variant | None = resolve(old, name, allow_broken=True, to_be_locked=True)
-        except BadInput:
-            before = None
+        before: Variant | None = None
+        with contextlib.suppress(BadInput):
+            before = resolve(old, name, allow_broken=True, to_be_locked=True)
         if before is None or _pins_of(before) != _pins_of(after):
             yield before, after
 
@@ -176,19 +215,14 @@ def _notes(
 ) -> Iterator[str]:
     """Yield what a person may want to know of a change that is let through."""
     variants = [after for _, after in moved]
-    for one in changes:
-        sources = [s for v in variants if v.stack == one.target.stack for s in v.sources if s.name == one.target.name]
-        if one.target.kind == "source" and sources and not sources[0].version:
-            yield (
-                f"{one.target.label}: which version is at {one.value} is not known; if something asks for one: "
-                f"--also {one.target.label}.version=VERSION"
-            )
+    yield from _version_hints(changes, variants)
     hint = _row_hint(changes, variants, raw)
     if hint:
         yield f"the row of vLLM Ascend wants other pins as well: {hint}"
     known = {finding for before, _ in moved if before for finding in before.findings}
     for finding, names in _by_finding(variants, "unknown").items():
-        if finding not in known:
+        # That an accept could not be asked follows from its rule, which is told.
+        if finding not in known and finding.rule != rules.UNUSED_ACCEPT:
             yield f"{', '.join(names)}: not known: {finding.rule}: {finding.message}"
 
 

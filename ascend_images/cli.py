@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +138,13 @@ def architectures(arch: Iterable[str] = (), platform: Iterable[str] = ()) -> "tu
     typed = [parse_arch(word) for word in _words(arch)]
     typed += [parse_platform(word) for word in _words(platform)]
     return tuple(dict.fromkeys(typed))
+
+
+def excludes(flag: str, given: object, others: Mapping[str, object]) -> None:
+    """Raise BadInput where a flag was given together with some that mean nothing beside it."""
+    typed = [name for name, value in others.items() if value]
+    if given and typed:
+        raise BadInput(f"{flag} with {' and '.join(typed)}", wanted=f"{flag} without, which it would not heed")
 
 
 def source_folders(given: Iterable[str]) -> dict[str, Path]:

@@ -1,7 +1,6 @@
 """Two states of the project compared: git revisions, the working tree, or two variants of it."""
 
 import difflib
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,12 @@ from ascend_images.pins.table import Table
 from ascend_images.pins.validate import faults
 from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import FILE, VersionsLock
+from ascend_images.project_git import complaint, git, require_repository
 from ascend_images.selection import PINS_FILE
 from ascend_images.toml_text import NotTomlError, read_toml
 
 WORKING_TREE = "the working tree"
 LOCKS = Path("locks")
-_TIMEOUT = 60
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def compare(root: Path, before: str, after: str = "", names: Sequence[str] = ())
 
     Without `after` the working tree is compared with a revision. `names` are the variants that are looked at, all
     where none is named. Raises BadInput for what is neither a revision nor a variant and for a state that cannot be
-    read, MissingTool without git.
+    read, MissingTool without git and where it refuses.
     """
     if not before:
         raise BadInput(
@@ -109,34 +108,49 @@ def working_tree(root: Path) -> State:
 
 
 def revision(root: Path, text: str, pins: Pins) -> State:
-    """Return the files of a git revision; raises BadInput where there is no such one."""
-    commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
-    if commit is None:
-        raise BadInput(
-            f'"{text}" is neither a variant nor a git revision here',
-            wanted=f"such as HEAD, a branch, a tag, a commit; of variants, {nearest(text, pins.variant)}",
-            do="git log --oneline",
-        )
-    return State(text, lambda path: _git(root, "show", f"{commit.strip()}:./{path.as_posix()}"))
+    """Return the files of a git revision; raises BadInput where there is no such one, MissingTool where git refuses."""
+    said = git(root, "rev-parse", "--verify", "--end-of-options", f"{text}^{{commit}}")
+    if said.returncode:
+        require_repository(root)
+        raise _no_revision(root, text, pins, said.stderr)
+    commit = said.stdout.strip()
+    return State(text, lambda path: _file(root, text, f"{commit}:./{path.as_posix()}"))
 
 
-def _git(root: Path, *arguments: str) -> str | None:
-    """Return what git prints, None where it refuses; raises MissingTool without git."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_TIMEOUT,
-            check=False,
+def _file(root: Path, text: str, name: str) -> str | None:
+    """Return a file of a revision by git's name for it, links followed as in the working tree; None without one."""
+    shown = git(root, "cat-file", "--batch", "--follow-symlinks", asked=f"{name}\n")
+    header, _, content = shown.stdout.partition("\n")
+    if header.split(" ")[1:2] == ["blob"]:
+        return content[:-1]
+    # "missing" is also said where the revision has the file, but its content is damaged or was never fetched.
+    lost = header.endswith(" missing") and git(root, "rev-parse", "--verify", "--quiet", name).returncode == 0
+    if shown.returncode or lost:
+        shown.stdout = ""
+        why = complaint(shown) if shown.stderr else "its content is not in this repository"
+        raise MissingTool(f"{name.partition(':./')[2]} of {text} cannot be read: {why}", do="git fsck")
+    return None
+
+
+def _no_revision(root: Path, text: str, pins: Pins, said: str) -> BadInput:
+    """Return why git knows no such revision."""
+    own = [line.removeprefix("error: ") for line in said.splitlines() if line.startswith("error: ")]
+    if own:
+        return BadInput(f'git cannot take "{text}" for a revision: {"; ".join(own)}', wanted="a commit", do="git log")
+    if git(root, "rev-parse", "--verify", "--quiet", "HEAD").returncode:
+        return BadInput("this git repository has no commit yet", wanted="a revision to compare with", do="git log")
+    variants = f"of variants, {nearest(text, pins.variant)}"
+    if git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
+        return BadInput(
+            f'"{text}" is no variant, and not in this clone, which is shallow',
+            wanted=f"a clone with its history; {variants}",
+            do="git fetch --unshallow",
         )
-    except FileNotFoundError:
-        raise MissingTool("git is not installed", do="install git") from None
-    except subprocess.TimeoutExpired:
-        raise MissingTool(f"git {arguments[0]} gave no answer within {_TIMEOUT} s", do="git status") from None
-    return done.stdout if done.returncode == 0 else None
+    return BadInput(
+        f'"{text}" is neither a variant nor a git revision here',
+        wanted=f"such as HEAD, a branch, a tag, a commit; {variants}",
+        do="git log --oneline",
+    )
 
 
 def _is_variant(pins: Pins, text: str) -> bool:

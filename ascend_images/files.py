@@ -4,10 +4,12 @@ import errno
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 #: Bytes: more than any file has that people or this project write to be read whole.
 _MOST_BYTES = 64 << 20
+_OTHERS = 0o077
 
 
 def read_regular(path: Path) -> bytes:
@@ -18,11 +20,7 @@ def read_regular(path: Path) -> bytes:
     # Without waiting: opening a pipe lasts until somebody writes to it.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        kind = os.fstat(handle).st_mode
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(kind):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        _require_regular(path, os.fstat(handle).st_mode)
         with os.fdopen(handle, "rb", closefd=False) as stream:
             content = stream.read(_MOST_BYTES + 1)
     finally:
@@ -33,18 +31,56 @@ def read_regular(path: Path) -> bytes:
 
 
 def write_atomic(path: Path, content: str | bytes, *, mode: int = 0o644) -> None:
-    """Write `content` to `path` by way of a temporary file beside it and a rename; raises OSError."""
+    """Write `content` to `path` by way of a temporary file beside it and a rename; raises OSError.
+
+    Where `path` is a symbolic link, the file that it leads to is written, wherever it lies. A new file gets `mode`; one
+    that is there, read-only or not, keeps its own mode and its owner, but is closed to others where `mode` is.
+    """
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    name = ""
     try:
+        before = _status(path)
+        place = path.resolve() if path.is_symlink() else path
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
+        if before is not None:
+            _keep_owner(name, before)
+            kept = stat.S_IMODE(before.st_mode)
+            mode = kept if mode & _OTHERS else kept & ~_OTHERS
         Path(name).chmod(mode)
-        Path(name).replace(path)
+        Path(name).replace(place)
     except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            # What a write says (a full disk) does not name the file.
-            error.filename = str(path)
+        if name:
+            Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            # What a write says (a full disk) names no file, and nobody knows the temporary one.
+            error.filename, error.filename2 = str(path), None
         raise
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Return the status of a regular file, of a link the one that it leads to; None where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    _require_regular(path, status.st_mode)
+    return status
+
+
+def _keep_owner(name: str, before: os.stat_result) -> None:
+    """Give a file the owner and the group of another as far as this user may."""
+    new = Path(name).stat()
+    for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
+        if (owner, group) not in ((new.st_uid, -1), (-1, new.st_gid)):
+            with suppress(OSError):
+                os.chown(name, owner, group)
+
+
+def _require_regular(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -48,14 +48,15 @@ def freeze_image(
 ) -> Written:
     """Look at an image, and write what it is below `build/freeze/<name>`; versions.toml is not touched.
 
-    Raises BadInput for an image that cannot be had or looked at, and for a name that is taken; MissingTool where no
-    engine answers.
+    Raises BadInput for an image that cannot be had or looked at, for a platform that is none and a name that is taken;
+    LookupIncomplete where a registry gives no answer, MissingTool where no engine does.
     """
     pins = load.load(root / PINS_FILE)
     own = new_name(name, reference, pins)
+    wanted = parse_platform(platform).platform if platform else ""
     client = connect()
     say(f"looking at {reference}")
-    seen, facts = look(client, reference, platform)
+    seen, facts = look(client, reference, wanted)
     with plainly(), files_of(client, seen.digest) as read:
         made = freeze(reference, seen.digest, parse_platform(seen.platform), facts, seen.config, read, pins)
     made.review[:0] = _own(seen)
@@ -104,7 +105,7 @@ def write(root: Path, made: Frozen, name: str, pins: Pins, system: dict[str, str
     text = stack_text(made, name, pins)
     write_atomic(folder / "stack.toml", text)
     lock = folder / "locks" / file_name(name, made.arch)
-    write_atomic(lock, str(_lock(root, made, name, text)))
+    write_atomic(lock, _lock_text(_lock(root, made, name, text), made))
     listed = folder / "system.txt" if system else None
     if listed is not None and system:
         write_atomic(listed, "".join(f"{package} {version}\n" for package, version in system.items()))
@@ -129,9 +130,19 @@ def told(written: Written, root: Path) -> str:
     ]
     if made.review:
         lines += ["look at:", *(f"  - {line}" for line in made.review)]
-    name = written.stack.parent.name
-    lines.append(f"next: append {written.stack.relative_to(root)} to {PINS_FILE}, then invoke check --variant {name}")
+    lines += _next(written, root)
     return "\n".join(lines)
+
+
+def _next(written: Written, root: Path) -> list[str]:
+    stack, name = written.stack.relative_to(root), written.stack.parent.name
+    # A stack that lacks something stops every command that reads the file, those for other variants too.
+    filled = f"fill in what is listed above in {stack}, then append it" if written.frozen.review else f"append {stack}"
+    kept = "it keeps these versions where they fit, and learns the hashes"
+    return [
+        f"next: {filled} to {PINS_FILE}; invoke check --variant {name}",
+        f"      copy {written.lock.relative_to(root)} to locks/; invoke lock --variant {name}: {kept}",
+    ]
 
 
 def _own(seen: Observed) -> list[str]:
@@ -142,6 +153,12 @@ def _own(seen: Observed) -> list[str]:
     return [f"it was made by this project, as {variant}: its /opt/ascend-images/image.json says every pin"]
 
 
+def _lock_text(lock: LockFile, made: Frozen) -> str:
+    """Return the text of the lock, whose first line says what made it: not `invoke lock`."""
+    _, _, rest = str(lock).partition("\n")
+    return f"# Made by: invoke freeze --image {made.reference} --name {lock.variant}\n{rest}"
+
+
 def _lock(root: Path, made: Frozen, name: str, text: str) -> LockFile:
     """Return the lock; it answers the stack's pins where those resolve as they stand."""
     inputs = NO_INPUTS
@@ -149,7 +166,8 @@ def _lock(root: Path, made: Frozen, name: str, text: str) -> LockFile:
         whole = f"{(root / PINS_FILE).read_text(encoding='utf-8')}\n{text}"
         inputs = inputs_hash(resolve(load.parse(whole, PINS_FILE), name, allow_broken=True), made.arch)
     except AscendImagesError as error:
-        made.review.append(f"the stack does not resolve as it stands, so its lock answers no pins: {error.found}")
+        why = error.found.replace("\n", "; ")
+        made.review.append(f"the stack does not resolve as it stands, so its lock answers no pins: {why}")
     return LockFile(
         variant=name,
         arch=made.arch,

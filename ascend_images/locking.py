@@ -5,29 +5,32 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from ascend_images.errors import BadInput, CheckFailed, LookupIncomplete, unknown
-from ascend_images.files import write_atomic
+from ascend_images.errors import BadInput, LookupIncomplete, unknown
+from ascend_images.files import read_regular, write_atomic
 from ascend_images.images.network import read_ca
+from ascend_images.images.turns import in_turn
 from ascend_images.lock.lock import known_locks, lock_variant, write_locks
 from ascend_images.lock.means import Means, usual_means
-from ascend_images.lock.sources import local_checkouts
+from ascend_images.lock.sources import UnreadSourcesError, from_checkouts, local_checkouts, require_commits
 from ascend_images.lock.versions import Learned, all_names, learn, usual_hosts
 from ascend_images.lock.wanted import wanted, wanted_text
-from ascend_images.pins.lockfile import LockFile, file_name, is_current, moved_pins
+from ascend_images.pins.lockfile import LockFile, file_name, is_current
 from ascend_images.pins.model import Mirror
+from ascend_images.pins.places import InFile
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import answered
 from ascend_images.pins.resolve import resolve_all
 from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import FILE, VersionsLock
-from ascend_images.selection import Selection
+from ascend_images.selection import PINS_FILE, Selection
+from ascend_images.toml_text import read_toml
 
 #: The variables by which Python, requests, curl, git, pip and uv are told which certificates to trust.
 _TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT")
@@ -47,6 +50,16 @@ class Renewal:
     fresh: bool = False
     offline: bool = False
     as_of: date | None = None
+
+
+@contextmanager
+def alone(root: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the locks of a project for this process alone meanwhile; raises OSError.
+
+    `lock` writes what its selection read, with its own answers: two at once would undo one another's.
+    """
+    with in_turn(root, ["locks"], say, what="invoke lock"):
+        yield
 
 
 def lock(
@@ -77,17 +90,15 @@ def lock(
     if renewal.as_of:
         say("only packages are locked as of a day: refs, base images and .run packages stay as they are locked")
     with _trusting(certificates):
-        learned = _learn(selection, means, renewal)
+        learned = _learn(selection, means, renewal, given)
     yield from map(str, (*learned.changes, *learned.notes))
     failures: list[BadInput | LookupIncomplete] = []
     for variant in selection.variants:
         meant = answered(variant, learned.lock)
         own = _own(variant, given)
-        if unread := _without_files(meant, own):
-            yield f"{variant.name}: package locks stay as they are: {' and '.join(unread)} could not be read"
-            continue
         try:
             with _trusting(certificates):
+                require_commits(meant, own, means.cache, means.mirror.git, offline=means.offline)
                 made = lock_variant(
                     meant,
                     arches or variant.platforms,
@@ -98,8 +109,9 @@ def lock(
                 )
         except (BadInput, LookupIncomplete) as error:
             failures.append(error)
+            yield f"{variant.name}: its package locks stay as they are: see below"
             continue
-        failures += _gaps(selection, made)
+        failures += _gaps(selection, made, means)
         for path, lock_file in zip(write_locks(made, selection.locks), made.values(), strict=True):
             yield _told(path.relative_to(selection.root), lock_file)
     yield from _left_behind(selection, learned)
@@ -136,10 +148,18 @@ def _means(selection: Selection, mirror: str, renewal: Renewal, say: Callable[[s
     if mirror and mirror not in mirrors:
         raise unknown("mirror", mirror, mirrors, where="--mirror")
     chosen = mirrors[mirror] if mirror else Mirror()
-    return usual_means(chosen, say, offline=renewal.offline, as_of=renewal.as_of)
+    anew = renewal.fresh or bool(renewal.update)
+    made = usual_means(chosen, say, offline=renewal.offline, as_of=renewal.as_of, fresh=anew)
+    return replace(made, mirror_name=mirror, places=places(selection))
 
 
-def _learn(selection: Selection, means: Means, renewal: Renewal) -> Learned:
+def places(selection: Selection, changed: str = "--set") -> InFile:
+    """Return where the pins of a selection stand, what versions.toml does not say at `changed`."""
+    raw = read_toml(read_regular(selection.root / PINS_FILE).decode("utf-8-sig"))
+    return InFile(selection.pins, raw, changed)
+
+
+def _learn(selection: Selection, means: Means, renewal: Renewal, given: Mapping[str, Path]) -> Learned:
     path = selection.output / FILE
     root = selection.pins.locked if selection.changed else VersionsLock()
     return learn(
@@ -151,14 +171,10 @@ def _learn(selection: Selection, means: Means, renewal: Renewal) -> Learned:
         fresh=renewal.fresh,
         offline=renewal.offline,
         prune=selection.everything,
+        given=tuple(given),
         say=means.say,
         write=lambda lock: write_atomic(path, str(lock.beside(root))),
     )
-
-
-def _without_files(variant: Variant, given: Mapping[str, Path]) -> list[str]:
-    """Return the sources of which neither a commit is known nor a checkout is there, though files of them are read."""
-    return [one.name for one in variant.sources if one.requirements and not one.commit and one.name not in given]
 
 
 def _kept(known: Mapping[Arch, LockFile], renewal: Renewal) -> dict[Arch, dict[str, str]]:
@@ -172,18 +188,17 @@ def _kept(known: Mapping[Arch, LockFile], renewal: Renewal) -> dict[Arch, dict[s
     }
 
 
-def _gaps(selection: Selection, made: Mapping[Arch, LockFile]) -> list[LookupIncomplete]:
+def _gaps(selection: Selection, made: Mapping[Arch, LockFile], means: Means) -> list[LookupIncomplete]:
     """Return an error for what no index could be asked about, if there is any."""
     paths = [selection.locks / file_name(one.variant, arch) for arch, one in made.items() if not one.complete]
     if not paths:
         return []
     shown = " and ".join(str(path.relative_to(selection.root)) for path in paths)
-    name = next(iter(made.values())).variant
     return [
         LookupIncomplete(
             f"{shown}: incomplete: hashes of what comes from an index that could not be reached",
             wanted="every package with its hash",
-            do=f"where those answer, or by way of a mirror (--mirror NAME): invoke lock --variant {name}",
+            do=f"the same again where those answer{means.way.advice}",
         )
     ]
 
@@ -218,56 +233,17 @@ def _require(learned: Learned, failures: Sequence[BadInput | LookupIncomplete]) 
         raise kind(
             "\n".join(dict.fromkeys(error.found for error in every)),
             wanted="; ".join(dict.fromkeys(error.wanted for error in every if error.wanted)),
-            do="\n          ".join(dict.fromkeys(error.do for error in every if error.do)),
+            do="\n          ".join(_steps(every)),
         )
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How locks stand to the pins: what no longer answers them, and what was never learned."""
-
-    stale: tuple[BadInput, ...]
-    missing: tuple[str, ...]
-
-    def require(self) -> None:
-        """Raise CheckFailed that names each pin that moved, if any did."""
-        if self.stale:
-            raise CheckFailed(
-                "\n".join(error.found for error in self.stale),
-                wanted="; ".join(dict.fromkeys(error.wanted for error in self.stale)),
-                do="\n          ".join(dict.fromkeys(error.do for error in self.stale)),
-            )
-
-
-def standing(selection: Selection, arches: Sequence[Arch] = ()) -> Standing:
-    """Return how the locks of the chosen variants stand to their pins, from the files alone."""
-    stale, missing, bare = [], [], []
-    for one in selection.unanswered():
-        if one.state == "missing":
-            missing.append(str(one))
-        else:
-            stale.append(BadInput(str(one), wanted=one.wanted, do=one.do))
-    for variant in selection.variants:
-        for arch in arches or variant.platforms:
-            path = selection.locks / file_name(variant.name, arch)
-            shown = path.relative_to(selection.root)
-            do = f"invoke lock --variant {variant.name}"
-            if not path.exists():
-                stale.append(BadInput(f"{variant.name}: {shown} is not there", wanted="a lock of these pins", do=do))
-                continue
-            try:
-                lock_file = LockFile.load(path)
-            except BadInput as error:
-                stale.append(error)
-                continue
-            moved = moved_pins(lock_file, variant)
-            if moved:
-                found = f"{variant.name}: {shown} was made from other pins: {'; '.join(moved)}"
-                stale.append(BadInput(found, wanted="a lock of these pins", do=do))
-            bare += [f"{shown} ({len(lock_file.incomplete)})"] if lock_file.incomplete else []
-    if bare:
-        missing.append(f"hashes of packages whose index could not be reached: {', '.join(bare)}")
-    return Standing(tuple(stale), tuple(missing))
+def _steps(every: Sequence[BadInput | LookupIncomplete]) -> list[str]:
+    """Return what to type next, each thing once: one command for all sources that could not be read."""
+    steps = [error.do for error in every if error.do and not isinstance(error, UnreadSourcesError)]
+    unread = [name for error in every if isinstance(error, UnreadSourcesError) for name in error.names]
+    if unread:
+        steps.append(from_checkouts(dict.fromkeys(unread)))
+    return list(dict.fromkeys(steps))
 
 
 def explain(

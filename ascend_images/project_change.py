@@ -1,67 +1,97 @@
 """A change of the project's own files: made beside them, put in their place whole or not at all, committed alone."""
 
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ascend_images.diffing import LOCKS
-from ascend_images.errors import BadInput, CheckFailed, MissingTool
+from ascend_images.errors import AscendImagesError, BadInput, CheckFailed, MissingTool
 from ascend_images.files import read_regular, write_atomic
-from ascend_images.images.rendered import RENDERED
+from ascend_images.images.rendered import RENDERED, SUFFIXES
 from ascend_images.pins.versions_lock import FILE
+from ascend_images.project_git import complaint, git, require_repository
 from ascend_images.selection import PINS_FILE
 
 #: What pins and all that is made of them lie in, below the project's root.
 CONCERNED = (PINS_FILE, FILE, str(LOCKS), str(RENDERED))
-_TIMEOUT = 120
 _NAMED = 5
 
 
+@dataclass(frozen=True)
+class Copy:
+    """The files that may change, copied to `folder`; `was` is what each held then, by its path below the root."""
+
+    folder: Path
+    was: Mapping[Path, bytes]
+
+
+@dataclass
+class Placed:
+    """What was put in its place: paths below the root; where it `stays`, nothing is undone whatever goes wrong."""
+
+    paths: tuple[Path, ...]
+    stays: bool = False
+
+
 @contextmanager
-def beside(root: Path) -> Iterator[Path]:
-    """Give a folder with a copy of the files that may change; it goes when the block ends."""
+def beside(root: Path, text: str) -> Iterator[Copy]:
+    """Give a copy of the files that may change, with `text` as versions.toml; it goes when the block ends."""
     (root / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="change-", dir=root / "build") as name:
-        for concerned in CONCERNED:
-            place = root / concerned
-            if place.is_dir():
-                shutil.copytree(place, Path(name) / concerned)
-            elif place.is_file():
-                shutil.copy2(place, Path(name) / concerned)
-        yield Path(name)
+        was = {path: read_regular(root / path) for path in _files(root)} | {Path(PINS_FILE): text.encode()}
+        for path, content in was.items():
+            write_atomic(Path(name) / path, content)
+        yield Copy(Path(name), was)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Yield the path below `root` of each file that a change may read or write; what else lies beside them is left."""
+    named = [Path(PINS_FILE), Path(FILE)]
+    for folder, ends in ((LOCKS, (".txt",)), (RENDERED, SUFFIXES)):
+        if (root / folder).is_dir():
+            found = sorted(path.name for path in (root / folder).iterdir())
+            named += [folder / name for name in found if name.endswith(ends) and not name.startswith(".")]
+    # Not a pipe, nor a link that leads nowhere.
+    yield from (path for path in named if (root / path).is_file())
 
 
 @contextmanager
-def put(root: Path, folder: Path, text: str) -> Iterator[list[Path]]:
-    """Put what was made in its place, and give the paths that changed, below `root`.
+def put(root: Path, copy: Copy) -> Iterator[Placed]:
+    """Put what was changed in the copy in its place; what was not changed there stays as it is now.
 
-    Whatever goes wrong until the block ends, everything is as it was. Raises BadInput where versions.toml is not `text`
-    any more.
+    Whatever goes wrong until the block ends, everything is as it was. Raises BadInput where one of these files is not
+    any more what was copied.
     """
-    if read_regular(root / PINS_FILE).decode() != text:
+    new = {path: read_regular(copy.folder / path) for path in _files(copy.folder)}
+    made = {path: content for path, content in new.items() if content != copy.was.get(path)}
+    before = {path: _content(root / path) for path in made}
+    moved = [str(path) for path in made if before[path] != copy.was.get(path)]
+    if moved:
         raise BadInput(
-            f"{PINS_FILE} was changed in the meantime",
+            f"{_few(moved)} {'was' if len(moved) == 1 else 'were'} changed in the meantime",
             wanted="one change at a time; nothing was changed by this one",
             do="the same command again",
         )
-    made = {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-    before = {path: _content(root / path) for path in made}
-    changed = [path for path, content in made.items() if before[path] != content]
+    placed = Placed(tuple(made))
     try:
-        for path in changed:
-            write_atomic(root / path, made[path])
-        yield changed
+        for path, content in made.items():
+            write_atomic(root / path, content)
+        yield placed
     except BaseException:
-        for path in changed:
-            content = before[path]
-            if content is None:
-                (root / path).unlink(missing_ok=True)
-            else:
-                write_atomic(root / path, content)
+        if not placed.stays:
+            _restore(root, before)
         raise
+
+
+def _restore(root: Path, before: Mapping[Path, bytes | None]) -> None:
+    for path, content in before.items():
+        if content is None:
+            # Of a link only what it leads to was made.
+            (root / path).resolve().unlink(missing_ok=True)
+        elif _content(root / path) != content:
+            write_atomic(root / path, content)
 
 
 def _content(path: Path) -> bytes | None:
@@ -71,56 +101,75 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
+def _few(paths: list[str]) -> str:
+    return ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+
+
 def require_clean(root: Path) -> None:
-    """Raise CheckFailed where one of these files holds a change that is not committed."""
-    said = _git(root, "status", "--porcelain", "--untracked-files=all", "--", *CONCERNED)
-    if said.returncode:
-        raise BadInput(f"no commit can be made here: {_complaint(said)}", wanted="a git repository", do="git status")
+    """Raise CheckFailed where one of these files holds a change that is not committed.
+
+    Raises BadInput where no git repository holds them, MissingTool where git refuses.
+    """
+    # What git keeps of a link is where it leads; what changes is there.
+    links = [path for path in _files(root) if (root / path).is_symlink()]
+    places = dict.fromkeys(str((root / path).resolve()) for path in [*map(Path, CONCERNED), *links])
+    try:
+        require_repository(root)
+        said = git(root, "status", "--porcelain", "--untracked-files=all", "--", *places)
+        if said.returncode:
+            raise BadInput(complaint(said), wanted="a git repository that holds these files", do="git status")
+    except AscendImagesError as error:
+        error.found = f"no commit can be made here: {error.found}"
+        error.do += "; or leave --commit out"
+        raise
     if said.stdout.strip():
-        paths = [line[3:] for line in said.stdout.splitlines()]
-        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         raise CheckFailed(
-            f"not committed yet: {', '.join(paths[:_NAMED])}{more}",
+            f"not committed yet: {_few([line[3:] for line in said.stdout.splitlines()])}",
             wanted="a commit that holds this change alone",
             do="commit or undo these changes, or leave --commit out",
         )
 
 
-def commit(root: Path, changed: Sequence[Path], message: str) -> str:
-    """Commit the changed files and return the commit, short; raises MissingTool where git refuses."""
-    paths = list(map(str, changed))
+def commit(root: Path, placed: Placed, message: str, say: Callable[[str], None]) -> str:
+    """Commit what was put in its place and return the commit, short; raises MissingTool where git refuses.
+
+    Where something goes wrong after the commit was made (in a hook, by an interruption), it and its files stay; `say`
+    tells so.
+    """
+    paths = [str((root / path).resolve()) for path in placed.paths]
+    before = _head(root)
     try:
-        for command in (["add", "--", *paths], ["commit", "--quiet", "-m", message, "--", *paths]):
-            done = _git(root, *command)
-            if done.returncode:
-                raise MissingTool(
-                    f"git {command[0]} refused: {_complaint(done)}",
-                    wanted="a commit; nothing was changed",
-                    do="mend that, or leave --commit out and commit by hand",
-                )
-    except BaseException:
-        _git(root, "reset", "--quiet", "--", *paths)
+        _must(root, "add", "--", *paths)
+        _must(root, "commit", "--quiet", "-m", message, "--", *paths, hooks=True)
+        made = git(root, "rev-parse", "--short", "HEAD").stdout.strip()
+        placed.stays = True
+    except BaseException as error:
+        placed.stays = _is_made(root, before, paths)
+        if placed.stays:
+            say(f"the commit {_head(root)[:12]} was made, and stays")
+            if isinstance(error, AscendImagesError):
+                error.wanted, error.do = "", "git status"
+        reset = git(root, "reset", "--quiet", "--", *paths)
+        if reset.returncode:
+            say(f"what is staged cannot be put back: {complaint(reset)}; next: git reset -- {' '.join(CONCERNED)}")
         raise
-    return _git(root, "rev-parse", "--short", "HEAD").stdout.strip()
+    return made
 
 
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_TIMEOUT,
-            check=False,
+def _must(root: Path, *arguments: str, hooks: bool = False) -> None:
+    done = git(root, *arguments, hooks=hooks)
+    if done.returncode:
+        raise MissingTool(
+            f"git {arguments[0]} refused: {complaint(done)}",
+            wanted="a commit; nothing was changed",
+            do="mend that, or leave --commit out and commit by hand",
         )
-    except FileNotFoundError:
-        raise MissingTool("git is not installed", do="install git, or leave --commit out") from None
-    except subprocess.TimeoutExpired:
-        raise MissingTool(f"git {arguments[0]} gave no answer within {_TIMEOUT} s", do="git status") from None
 
 
-def _complaint(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-    return lines[-1] if lines else f"exit code {done.returncode}"
+def _head(root: Path) -> str:
+    return git(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
+
+
+def _is_made(root: Path, before: str, paths: list[str]) -> bool:
+    """Tell whether HEAD has moved since, to a commit that holds these files as they are: not to somebody else's."""
+    return _head(root) != before and git(root, "diff", "--quiet", "HEAD", "--", *paths).returncode == 0

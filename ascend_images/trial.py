@@ -10,13 +10,14 @@ from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, LookupIncomplete
 from ascend_images.lock import explain
-from ascend_images.lock.demands import Demand
+from ascend_images.lock.demands import Demand, settle
 from ascend_images.lock.lock import known_locks, lock_variant
 from ascend_images.lock.means import Means
 from ascend_images.lock.newer import Subject
 from ascend_images.lock.sources import read_demands
-from ascend_images.lock.whatif import Remembering, Standing, against, standing
+from ascend_images.lock.whatif import Remembering, Standing, against, declared_demands, standing
 from ascend_images.pins.compat import base_version, compat
+from ascend_images.pins.model import Relax
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.table import Table
@@ -50,9 +51,10 @@ class Trial:
     resolves: bool = False
     clock: Callable[[], float] = time.monotonic
     not_tried: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
+    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By stack, its sources whose files could not be read: what versions.toml says of them counts alone."""
     _before: dict[tuple[str, Arch], Standing] = field(default_factory=dict)
-    _sources: dict[str, Mapping[str, Sequence[Demand]] | None] = field(default_factory=dict)
+    _sources: dict[str, Mapping[str, Sequence[Demand]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.means = replace(self.means, packages=Remembering(self.means.packages))
@@ -68,6 +70,12 @@ class Trial:
     def fits(self, one: Subject, version: str) -> bool:
         """Tell whether a newer version would break nothing."""
         return next(self._found(one, version), None) is None
+
+    def unchecked(self, one: Subject) -> tuple[str, ...]:
+        """Return the sources whose demands a newer version of a pin was not held against: they could not be read."""
+        if one.kind != "package":
+            return ()
+        return tuple(dict.fromkeys(name for variant in one.variants for name in self.unread.get(variant.stack, ())))
 
     def _found(self, one: Subject, version: str) -> Iterator[tuple[str, Broken]]:
         """Yield what a newer version would break, beside the name of the variant."""
@@ -97,28 +105,45 @@ class Trial:
         if self.resolves and not demands:
             yield from self._resolution(one, version, changed)
 
-    def _of_sources(self, variant: Variant) -> Mapping[str, Sequence[Demand]] | None:
-        """Return what the sources of a stack ask for, None where they cannot be read; that is told once."""
-        if not variant.sources:
-            return {}
+    def _of_sources(self, variant: Variant) -> Mapping[str, Sequence[Demand]]:
+        """Return what the sources of a stack ask for: of one whose files cannot be read what versions.toml says."""
         if variant.stack not in self._sources:
-            try:
-                found = read_demands(variant, {}, self.means.cache, self.means.mirror.git)
-            except (BadInput, LookupIncomplete):
-                self.unread.append(variant.stack)
-                self._sources[variant.stack] = None
-            else:
-                self._sources[variant.stack] = found
+            found: dict[str, Sequence[Demand]] = {}
+            unread = []
+            for source in variant.sources:
+                alone = msgspec.structs.replace(variant, sources=(source,))
+                try:
+                    found |= read_demands(alone, {}, self.means.cache, self.means.mirror.git)
+                except (BadInput, LookupIncomplete):
+                    unread.append(source.name)
+                    found[source.name] = declared_demands(source)
+            self._sources[variant.stack] = found
+            if unread:
+                self.unread[variant.stack] = tuple(unread)
         return self._sources[variant.stack]
 
     def _standing(self, variant: Variant, arch: Arch) -> Standing:
-        """Return what the packages of a stack ask for, those of its sources as well where they can be read."""
+        """Return what the packages and the sources of a stack ask for, as far as these can be read."""
         key = variant.stack, arch
         if key not in self._before:
-            sources = self._of_sources(variant)
-            whole = variant if sources is not None else _without_sources(variant)
-            self._before[key] = standing(whole, arch, sources or {}, self.means)
+            self._before[key] = standing(self._as_read(variant), arch, self._of_sources(variant), self.means)
         return self._before[key]
+
+    def _as_read(self, variant: Variant) -> Variant:
+        """Return the variant without the relaxations of demands that could not be read: they would lift nothing."""
+        demands = self._of_sources(variant)
+        names = {
+            canonicalize_name(name): source.name
+            for source in variant.sources
+            for name in (source.distribution, source.name)
+            if source.name in self.unread.get(variant.stack, ())
+        }
+
+        def lifts(relax: Relax) -> bool:
+            source = names.get(canonicalize_name(relax.whose))
+            return source is None or not settle(demands[source], (relax,))[1]
+
+        return msgspec.structs.replace(variant, relax=tuple(filter(lifts, variant.relax)))
 
     def _demands(self, before: Variant, changed: Variant) -> Iterator[Broken]:
         """Yield what sources and pinned packages ask for that the changed pins do not meet, each package once."""
@@ -127,7 +152,7 @@ class Trial:
             # ARM first: its versions have no local part.
             for arch in sorted(before.platforms, reverse=True):
                 known = self._standing(before, arch)
-                seen = against(known, changed if known.asked.sources else _without_sources(changed))
+                seen = against(known, self._as_read(changed))
                 for one in seen.contradictions:
                     found.setdefault(one.package, Broken(rule="demand", message=_told(one)))
                 for problem in seen.problems:
@@ -162,13 +187,6 @@ def _newly_broken(before: Variant, changed: Variant) -> Iterator[Broken]:
     for one in changed.findings:
         if one.state == "broken" and (one.rule, one.message) not in known:
             yield Broken(rule=one.rule, message=one.message, wanted=one.wanted)
-
-
-def _without_sources(variant: Variant) -> Variant:
-    """Return the variant of its packages alone, with what relaxes their demands."""
-    names = {canonicalize_name(name) for source in variant.sources for name in (source.name, source.distribution)}
-    kept = tuple(relax for relax in variant.relax if canonicalize_name(relax.whose) not in names)
-    return msgspec.structs.replace(variant, sources=(), relax=kept)
 
 
 def _told(one: explain.Contradiction) -> str:

@@ -52,6 +52,9 @@ def _lines(update: Update, everyone: tuple[str, ...]) -> Iterator[str]:
         yield f"      {'the image behind this name' if image else 'the branch'} is {_short(update.moved)} now"
     yield from (f"      {note}" for note in update.notes)
     if update.bump and (not update.breaks or update.fitting or update.moved):
+        if update.unchecked:
+            names = ", ".join(update.unchecked)
+            yield f"      not checked against the sources: {names} (their files could not be read)"
         yield from (f"      next: {command}" for command in update.bump.splitlines())
 
 

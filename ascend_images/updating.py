@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from ascend_images.lock.lock import known_locks
 from ascend_images.lock.means import Means, usual_means
 from ascend_images.lock.newer import Found
 from ascend_images.lock.outdated import Hosts, ask, subjects
-from ascend_images.pins.model import Mirror, Pins
+from ascend_images.lock.way import Way
+from ascend_images.pins.model import Mirror
 from ascend_images.pins.table import Table
 from ascend_images.pins.targets import owners
 from ascend_images.pins.variant import Variant
@@ -31,7 +32,7 @@ from ascend_images.trial import Broken, Trial
 _TRIED = 60
 
 
-#: Then newer packages are held against what packages ask for alone.
+#: Then newer packages are held against what versions.toml says of these sources alone.
 _UNREAD = "the repositories of sources, or a file of theirs"
 
 
@@ -39,7 +40,7 @@ class Update(Table, frozen=True, kw_only=True):
     """What is newer than one pin, and what it would break.
 
     `newest` is the newest release, `breaks` what it would break; `fitting` the newest release that breaks nothing that
-    was asked about; `bump` is the command that takes it.
+    was asked about; `bump` is the command that takes it, and `unchecked` the sources that it was not held against.
     """
 
     kind: str
@@ -56,12 +57,17 @@ class Update(Table, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
     bump: str = ""
+    unchecked: tuple[str, ...] = ()
 
 
 class Outdated(Table, frozen=True, kw_only=True):
-    """Everything that is newer than the pins of these variants, and whom nothing could be learned from."""
+    """Everything that is newer than the pins of these variants, and whom nothing could be learned from.
+
+    `mirror` is the one by way of which all were asked, empty where none was chosen.
+    """
 
     variants: tuple[str, ...]
+    mirror: str = ""
     updates: tuple[Update, ...]
     not_reached: dict[str, tuple[str, ...]]
     not_tried: tuple[str, ...] = ()
@@ -72,7 +78,7 @@ class Outdated(Table, frozen=True, kw_only=True):
             raise LookupIncomplete(
                 f"not reached: {len(self.not_reached)} of those that had to be asked; they are listed above",
                 wanted="an answer from each of them",
-                do="the same again once they can be reached, or by way of a mirror: --mirror NAME",
+                do=f"the same again once they can be reached{Way(self.mirror).advice}",
             )
 
 
@@ -102,18 +108,21 @@ def outdated(
         raise unknown("mirror", mirror, mirrors, where="--mirror")
     certificates = read_ca(ca_bundle) if ca_bundle else b""
     with locking.trusting(certificates) if certificates else nullcontext():
-        return found_updates(selection, _room(selection.pins, mirrors[mirror] if mirror else Mirror(), resolves, say))
+        way = Way(mirror, mirrors[mirror] if mirror else Mirror())
+        return found_updates(selection, _room(selection, way, resolves, say))
 
 
-def _room(pins: Pins, mirror: Mirror, resolves: bool, say: Callable[[str], None]) -> Room:
+def _room(selection: Selection, way: Way, resolves: bool, say: Callable[[str], None]) -> Room:
+    mirror = way.mirror
     means = usual_means(mirror, say)
-    packages = Catalog(means.cache, mirror.index.get("default") or default_index(os.environ))
+    means = replace(means, mirror_name=way.name, places=locking.places(selection, "the version that is tried"))
     hosts = Hosts(
-        packages=packages,
-        addresses={name: mirror.index.get(name, index.url) for name, index in pins.index.items()},
+        packages=Catalog(means.cache, mirror.index.get("default") or default_index(os.environ), fresh=True),
+        addresses=way.indexes(selection.pins.index),
         git=GitClient(means.cache, mirror.git),
         images=Imagetools(mirror.registry),
         tags=RegistryTags(mirror.registry),
+        way=way,
     )
     return Room(hosts=hosts, means=means, resolves=resolves)
 
@@ -132,9 +141,10 @@ def found_updates(selection: Selection, room: Room) -> Outdated:
         for reason in update.unreached:
             unreached.setdefault(reason, []).append(f"{update.name} {update.pinned}".strip())
     if trial.unread:
-        unreached[_UNREAD] = [f"what the sources of {stack} ask for" for stack in trial.unread]
+        unreached[_UNREAD] = [f"what {', '.join(names)} of {stack} ask for" for stack, names in trial.unread.items()]
     return Outdated(
         variants=tuple(variant.name for variant in selection.variants),
+        mirror=room.hosts.way.name,
         updates=tuple(update for update in updates if _is_told(update)),
         not_reached={reason: tuple(dict.fromkeys(names)) for reason, names in unreached.items()},
         not_tried=tuple(trial.not_tried),
@@ -173,6 +183,7 @@ def _update(found: Found, raw: Mapping[str, Any], trial: Trial) -> Update:
         notes=found.notes,
         unreached=found.unreached,
         bump=_command(found, raw, fitting or newest),
+        unchecked=trial.unchecked(one) if newest else (),
     )
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,12 +82,15 @@ class FakeIndex:
         known: bool = True,
         requires_python: str = "",
         extras: Sequence[str] = (),
+        published: date | None = None,
     ) -> "FakeIndex":
         written, _, version = pin.partition("==")
         name = str(canonicalize_name(written))
         stem = f"{name.replace('-', '_')}-{version}"
         filename = f"{stem}.tar.gz" if sdist else f"{stem}-{tag}.whl"
-        file = File(filename, f"https://example.invalid/{filename}", digest(index + filename), wheel=not sdist)
+        file = File(
+            filename, f"https://example.invalid/{filename}", digest(index + filename), not sdist, published=published
+        )
         self.releases.setdefault((index, name, version), []).append(file)
         self.asks[file.sha256] = Metadata(
             requires=tuple(map(Requirement, requires)),
@@ -103,6 +107,9 @@ class FakeIndex:
             raise IndexUnreachableError("no answer in time")
         files = self.releases.get((index or DEFAULT, name, version))
         return Release(name, version, tuple(files)) if files else None
+
+    def renewed(self, name: str, version: str, index: str | None = None) -> Release | None:
+        return self.release(name, version, index)
 
     def probe(self, index: str, name: str) -> None:
         self.release(name, "0", index)

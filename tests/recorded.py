@@ -50,6 +50,9 @@ class Recorded:
             raise IndexUnreachableError(UNREACHED)
         return self.releases.get((name, normal_version(version)))
 
+    def renewed(self, name: str, version: str, index: str | None = None) -> Release | None:
+        return self.release(name, version, index)
+
     def probe(self, index: str, name: str) -> None:
         raise IndexUnreachableError(UNREACHED)
 

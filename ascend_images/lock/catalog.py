@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -25,9 +26,11 @@ from pypi_simple import (
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from ascend_images.files import write_atomic
+from ascend_images.lock.kept import keep
+from ascend_images.lock.logins import Logins
 from ascend_images.lock.metadata import Metadata, parse_metadata, sdist_metadata, wheel_metadata, whole
 from ascend_images.lock.target import Target
+from ascend_images.pins.addresses import holds_login, masked
 
 #: Seconds to wait for a connection and for an answer; a probe that decides whether an index is there waits less.
 _TIMEOUT = (10.0, 60.0)
@@ -52,7 +55,10 @@ class IndexUnreachableError(Exception):
 
 @dataclass(frozen=True)
 class File:
-    """A file of a release as the index lists it; `sha256` is empty where the index does not say."""
+    """A file of a release as the index lists it; `sha256` is empty and `published` (UTC) None where it does not say.
+
+    `url` holds a login only where the index lists another one than its own: `Catalog` knows that.
+    """
 
     filename: str
     url: str
@@ -60,6 +66,7 @@ class File:
     wheel: bool
     has_metadata: bool = False
     yanked: bool = False
+    published: date | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,9 @@ class Packages(Protocol):
     def release(self, name: str, version: str, index: str | None = None) -> Release | None:
         """Return one version's files, None where the index does not have it; raises IndexUnreachableError."""
 
+    def renewed(self, name: str, version: str, index: str | None = None) -> Release | None:
+        """Return the same as the index has it now, not as a list says that was kept; raises IndexUnreachableError."""
+
     def probe(self, index: str, name: str) -> None:
         """Ask an index about one package with little patience; raises IndexUnreachableError when it cannot be asked."""
 
@@ -132,41 +142,71 @@ def normal_version(text: str) -> str:
         return text
 
 
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    """A file as lists keep it: the fields of `File` in order. What was kept before there were dates lacks the last."""
+
+    filename: str
+    url: str
+    sha256: str
+    wheel: bool
+    has_metadata: bool
+    yanked: bool
+    published: date | None = None
+
+    @property
+    def file(self) -> File:
+        """The file itself."""
+        return File(**msgspec.structs.asdict(self))
+
+
 class _Listed(msgspec.Struct, frozen=True):
-    files: dict[str, list[tuple[str, str, str, bool, bool, bool]]]
+    files: dict[str, list[_Row]]
 
 
 @dataclass
 class Catalog:
     """The indexes themselves. Metadata is kept on disk for ever (by checksum of the file), lists for ten minutes.
 
-    When `offline` no index is asked, and lists count however old they are.
+    When `offline` no index is asked, and lists count however old they are. When `fresh` those of earlier commands do
+    not count; nor do they ever where a version is missing in them. Nothing that is kept holds the login of an index.
     """
 
     cache: Path
     default: str = PYPI_SIMPLE_ENDPOINT
     offline: bool = False
+    fresh: bool = False
     _local: threading.local = field(default_factory=threading.local, repr=False)
     _listings: dict[tuple[str, str], _Listed | None] = field(default_factory=dict, repr=False)
+    _kept: set[tuple[str, str]] = field(default_factory=set, repr=False)
+    _logins: Logins = field(default_factory=Logins, repr=False)
 
     def _client(self) -> PyPISimple:
         if not hasattr(self._local, "client"):
             session = requests.Session()
+            session.auth = self._logins
             retries = Retry(total=3, connect=1, backoff_factor=0.4, status_forcelist=(429, 502, 503, 504))
             adapter = HTTPAdapter(max_retries=retries, pool_maxsize=2)
             session.mount("https://", adapter)
             session.mount("http://", adapter)
-            self._local.client = PyPISimple(self.default, session=session)
+            self._local.client = PyPISimple(self._logins.without(self.default), session=session)
         client: PyPISimple = self._local.client
         return client
 
     def release(self, name: str, version: str, index: str | None = None) -> Release | None:
         """Return one version's files, None where the index does not have it; raises IndexUnreachableError."""
-        listed = self._listing(name, index or self.default)
-        rows = listed.files.get(normal_version(version)) if listed else None
-        if not rows:
-            return None
-        return Release(str(canonicalize_name(name)), version, tuple(File(*row) for row in rows))
+        found = _release(self._listing(name, index or self.default), name, version)
+        return found or self.renewed(name, version, index)
+
+    def renewed(self, name: str, version: str, index: str | None = None) -> Release | None:
+        """Return the same as the index has it now, not as a list says that was kept; raises IndexUnreachableError.
+
+        When `offline`, the list that was kept is all there is.
+        """
+        key = self._key(name, index or self.default)
+        if key in self._kept and not self.offline:
+            self._listings[key] = self._fetch_listing(key, _TIMEOUT)
+            self._kept.discard(key)
+        return _release(self._listing(name, index or self.default), name, version)
 
     def probe(self, index: str, name: str) -> None:
         """Ask an index about one package with little patience; raises IndexUnreachableError when it cannot be asked."""
@@ -182,10 +222,16 @@ class Catalog:
         return tuple(release for release in found if release is not None)
 
     def _listing(self, name: str, index: str, timeout: tuple[float, float] = _TIMEOUT) -> _Listed | None:
-        key = (index.rstrip("/"), str(canonicalize_name(name)))
+        key = self._key(name, index)
         if key not in self._listings:
-            self._listings[key] = self._kept_listing(key) or self._fetch_listing(key, timeout)
+            kept = None if self.fresh and not self.offline else self._kept_listing(key)
+            if kept:
+                self._kept.add(key)
+            self._listings[key] = kept or self._fetch_listing(key, timeout)
         return self._listings[key]
+
+    def _key(self, name: str, index: str) -> tuple[str, str]:
+        return self._logins.without(index).rstrip("/"), str(canonicalize_name(name))
 
     def _listing_path(self, key: tuple[str, str]) -> Path:
         return self.cache / "listings" / f"{hashlib.sha256('|'.join(key).encode()).hexdigest()[:32]}.json"
@@ -211,11 +257,13 @@ class Catalog:
         except requests.HTTPError as error:
             if error.response is not None and error.response.status_code in _NOT_THERE:
                 return None
-            raise IndexUnreachableError(str(error)) from None
+            raise IndexUnreachableError(_cause(error)) from None
         except (requests.RequestException, UnsupportedContentTypeError, ValueError) as error:
             raise IndexUnreachableError(_cause(error)) from None
         listed = _Listed(_by_version(page.packages))
-        write_atomic(self._listing_path(key), msgspec.json.encode(listed))
+        # A list with logins of its own would take them to the disk.
+        if not any(holds_login(package.url) for package in page.packages):
+            keep(self._listing_path(key), msgspec.json.encode(listed))
         return listed
 
     def metadata(self, file: File) -> Metadata:
@@ -230,7 +278,7 @@ class Catalog:
             found = self._read_metadata(file)
         except (requests.RequestException, ValueError, OSError) as error:
             raise IndexUnreachableError(f"{file.filename}: {_cause(error)}") from None
-        write_atomic(path, msgspec.json.encode(_freeze(found)))
+        keep(path, msgspec.json.encode(_freeze(found)))
         return found
 
     def _require_online(self, what: str) -> None:
@@ -304,21 +352,27 @@ def _cause(error: BaseException) -> str:
     ):
         if known in text:
             return words
-    return " ".join(text.split())[:300]
+    return masked(" ".join(text.split()))[:300]
 
 
-def _by_version(packages: Iterable[DistributionPackage]) -> dict[str, list[tuple[str, str, str, bool, bool, bool]]]:
-    found: dict[str, list[tuple[str, str, str, bool, bool, bool]]] = {}
+def _release(listed: _Listed | None, name: str, version: str) -> Release | None:
+    rows = listed.files.get(normal_version(version)) if listed else None
+    return Release(str(canonicalize_name(name)), version, tuple(row.file for row in rows)) if rows else None
+
+
+def _by_version(packages: Iterable[DistributionPackage]) -> dict[str, list[_Row]]:
+    found: dict[str, list[_Row]] = {}
     for package in packages:
         if package.package_type not in ("wheel", "sdist") or package.version is None:
             continue
-        row = (
+        row = _Row(
             package.filename,
             package.url,
             package.digests.get("sha256", ""),
             package.package_type == "wheel",
             bool(package.has_metadata),
             bool(package.is_yanked),
+            package.upload_time.astimezone(UTC).date() if package.upload_time else None,
         )
         found.setdefault(normal_version(package.version), []).append(row)
     return found

@@ -13,6 +13,7 @@ from ascend_images.lock.demands import Demand, Have, Settled, lifts_nothing, par
 from ascend_images.lock.target import Target
 from ascend_images.pins import rules
 from ascend_images.pins.model import Relax
+from ascend_images.pins.places import Kind, Places, in_own_stack
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Checkout, Variant
 
@@ -53,7 +54,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Pin:
-    """A pinned package: what versions.toml says of it for one architecture."""
+    """A pinned package: what versions.toml says of it for one architecture, and in which of its tables."""
 
     name: str
     requirement: Requirement
@@ -77,6 +78,7 @@ class Asked:
     pins: Mapping[str, Pin]
     relaxed: Mapping[str, tuple[Relax, ...]] = field(default_factory=dict)
     """Relaxations of distributions, by normalised name."""
+    places: Places = in_own_stack
 
     @property
     def given(self) -> dict[str, Component]:
@@ -89,18 +91,45 @@ class Asked:
 
         A package that a source brings is there, whatever the index has under its name.
         """
-        given = self.given
-        patterns = {str(canonicalize_name(pattern)): reason for pattern, reason in self.variant.exclude.items()}
+        pattern_of = self._exclusion
 
         def reason_of(name: str) -> str | None:
-            if name in given:
-                return None
-            return next((why for pattern, why in patterns.items() if fnmatch.fnmatchcase(name, pattern)), None)
+            pattern = pattern_of(name)
+            return None if pattern is None else self.variant.exclude[pattern]
 
         return reason_of
 
+    @property
+    def _exclusion(self) -> Callable[[str], str | None]:
+        """Return a function that gives the pattern of `exclude` which a package falls under, None for no such."""
+        given = self.given
+        patterns = {pattern: str(canonicalize_name(pattern)) for pattern in self.variant.exclude}
 
-def asked(variant: Variant, arch: Arch, demands: Mapping[str, Sequence[Demand]]) -> Asked:
+        def pattern_of(name: str) -> str | None:
+            if name in given:
+                return None
+            return next((one for one, normal in patterns.items() if fnmatch.fnmatchcase(name, normal)), None)
+
+        return pattern_of
+
+    def exclusion_text(self, name: str) -> str:
+        """Return why a package is never installed and where that is said, empty where it may be."""
+        pattern = self._exclusion(name)
+        if pattern is None:
+            return ""
+        return f"never installed: {self.variant.exclude[pattern]} ({self._place('exclude', pattern)})"
+
+    def source_text(self, source: Component) -> str:
+        """Return that a component is a source, and where that is said."""
+        return f"{source.label} is a source ({self._place('sources', source.name)})"
+
+    def _place(self, kind: Kind, name: str) -> str:
+        return self.places(self.variant, kind, name)
+
+
+def asked(
+    variant: Variant, arch: Arch, demands: Mapping[str, Sequence[Demand]], places: Places = in_own_stack
+) -> Asked:
     """Put together what `variant` asks for on one architecture; `demands` are those of its sources, by name.
 
     Raises BadInput for a relaxation that names nobody, and for those of sources that lift nothing.
@@ -119,8 +148,9 @@ def asked(variant: Variant, arch: Arch, demands: Mapping[str, Sequence[Demand]])
         target=Target(arch, variant.python),
         sources=tuple(sources),
         rules=_of_rules(variant),
-        pins=pins(variant, arch),
+        pins=pins(variant, arch, places),
         relaxed={name: tuple(found) for name, found in relaxations.items() if name not in names},
+        places=places,
     )
 
 
@@ -153,18 +183,18 @@ def _of_rules(variant: Variant) -> tuple[Component, ...]:
     return (Component(name=name, settled=settle(demands, ())[0], registered=False, relaxable=False),)
 
 
-def pins(variant: Variant, arch: Arch) -> dict[str, Pin]:
+def pins(variant: Variant, arch: Arch, places: Places = in_own_stack) -> dict[str, Pin]:
     """Return the pinned packages by normalised name; raises BadInput for what is neither version nor specifier."""
-    where = f"versions.toml stack.{variant.stack}.packages"
     found = {}
     for package in variant.packages:
+        where = places(variant, "packages", package)
         text = variant.pin(package, arch)
         try:
             specifier = f"=={Version(text)}"
         except InvalidVersion:
             specifier = text
         name = str(canonicalize_name(package))
-        requirement = parse_requirement(f"{name} {specifier}", f"{where}.{package}")
+        requirement = parse_requirement(f"{name} {specifier}", f"{where}: {package}")
         found[name] = Pin(name, requirement, where)
     return found
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images.network import mirrored_image
 from ascend_images.lock.reach import NotThereError, Outcome, UnreachableError, listed, plain_reason
+from ascend_images.lock.way import DIRECTLY, Way
 from ascend_images.pins.platform import parse_platform
 from ascend_images.pins.questions import AskedBase
 from ascend_images.pins.versions_lock import LockedBase
@@ -141,7 +142,7 @@ def _platform(entry: object) -> str:
 
 
 def settle_base(
-    asked: AskedBase, old: LockedBase | None, host: ImageHost, *, today: date, renew: bool
+    asked: AskedBase, old: LockedBase | None, host: ImageHost, *, today: date, renew: bool, way: Way = DIRECTLY
 ) -> Outcome[LockedBase]:
     """Return what comes of asking for a base image; a locked one is kept while its registry has it.
 
@@ -153,20 +154,21 @@ def settle_base(
         found = host.digests(asked.image)
     except NotThereError as error:
         if old is None or not _is_there(asked, old, host):
-            return Outcome(entry=old, problem=_not_there(asked, old, str(error)))
-        note = f"{asked.image}: {error} any more; its digest {old.digest[:19]} still is, and is kept"
+            return Outcome(entry=old, problem=_not_there(asked, old, way, str(error)))
+        note = f"{way.told(asked.image)}: {error} any more; its digest {old.digest[:19]} still is, and is kept"
         return Outcome(entry=old, notes=(note,))
     entry = LockedBase(image=asked.image, index=found.index, platforms=dict(found.platforms), learned=today, how=HOW)
     if old is not None and found.digest == old.digest and dict(found.platforms) == old.platforms:
         entry = old if old.how == HOW else entry
     elif old is not None and not renew:
         if not _is_there(asked, old, host):
-            return Outcome(entry=old, problem=_not_there(asked, old, f"it is {found.digest[:19]} now", update))
-        notes = (f"{asked.image}: it is {found.digest[:19]} now; {old.digest[:19]} is kept ({update})",)
+            return Outcome(entry=old, problem=_not_there(asked, old, way, f"it is {found.digest[:19]} now", update))
+        notes = (f"{way.told(asked.image)}: it is {found.digest[:19]} now; {old.digest[:19]} is kept ({update})",)
         entry = old
     lacking = [arch.platform for arch in asked.platforms if arch.platform not in entry.platforms]
     if lacking:
-        return Outcome(entry=entry if entry.platforms else old, problem=_lacking(asked, entry, lacking), notes=notes)
+        problem = _lacking(asked, entry, way, lacking)
+        return Outcome(entry=entry if entry.platforms else old, problem=problem, notes=notes)
     return Outcome(entry=entry, notes=notes)
 
 
@@ -178,18 +180,20 @@ def _is_there(asked: AskedBase, old: LockedBase, host: ImageHost) -> bool:
         return False
 
 
-def _not_there(asked: AskedBase, old: LockedBase | None, said: str, do: str = "") -> BadInput:
+def _not_there(asked: AskedBase, old: LockedBase | None, way: Way, said: str, do: str = "") -> BadInput:
     known = f", and its registry has the locked digest {old.digest} no longer" if old else ""
+    elsewhere = "" if way.label else ", or name a mirror that has it: --mirror NAME"
     return BadInput(
-        f"{asked.image}: {said}{known}",
+        f"{way.told(asked.image)}: {said}{known}",
         wanted=f"the base image of {listed(asked.variants)}",
-        do=do or "mend `cann`, `os` or `python` in versions.toml, or name a mirror that has it: --mirror NAME",
+        do=do or f"mend `cann`, `os` or `python` in versions.toml{elsewhere}",
     )
 
 
-def _lacking(asked: AskedBase, entry: LockedBase, lacking: list[str]) -> BadInput:
+def _lacking(asked: AskedBase, entry: LockedBase, way: Way, lacking: list[str]) -> BadInput:
     return BadInput(
-        f"{asked.image}: no image for {listed(lacking)}; it has {listed(sorted(entry.platforms)) or 'none for Linux'}",
+        f"{way.told(asked.image)}: no image for {listed(lacking)}; "
+        f"it has {listed(sorted(entry.platforms)) or 'none for Linux'}",
         wanted=f"every platform of {listed(asked.variants)}",
         do="pin another base, or set `platforms` of the variant to what there is",
     )

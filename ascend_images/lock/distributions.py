@@ -14,6 +14,8 @@ from ascend_images.lock.catalog import File, IndexUnreachableError, Packages, Re
 from ascend_images.lock.components import Asked
 from ascend_images.lock.demands import parse_requirement
 from ascend_images.lock.metadata import Metadata
+from ascend_images.lock.way import default_place
+from ascend_images.pins.addresses import masked
 from ascend_images.pins.bindings import bound
 from ascend_images.pins.lockfile import LockFile
 
@@ -49,7 +51,10 @@ class Distribution:
 
 @dataclass
 class Distributions:
-    """The distributions of one target; every answer is asked for once. `addresses` are those of the named indexes."""
+    """The distributions of one target; every answer is asked for once.
+
+    `addresses` are those of the named indexes, and that of `default` where it is another than usual.
+    """
 
     packages: Packages
     asked: Asked
@@ -74,10 +79,12 @@ class Distributions:
         gives no answer that has to be known.
         """
         answers = in_parallel(lambda name: self._outcome(name, versions[name]), versions)
-        lost = [str(answer) for answer in answers.values() if isinstance(answer, IndexUnreachableError)]
+        lost = {name: answer for name, answer in answers.items() if isinstance(answer, IndexUnreachableError)}
         if lost:
+            places = " and ".join(dict.fromkeys(self._index(self.bound.get(name)) for name in lost))
+            why = next(iter(lost.values()))
             raise LookupIncomplete(
-                f"the package index gave no answer about {len(lost)} of {len(versions)} packages: {lost[0]}",
+                f"{places} gave no answer about {len(lost)} of {len(versions)} packages: {why}",
                 do="try again when it answers",
             )
         found = {name: answer for name, answer in answers.items() if isinstance(answer, Distribution)}
@@ -104,19 +111,29 @@ class Distributions:
         index = self.bound.get(name)
         if index in self.unreached:
             return self._written_down(name, version, index or "")
-        release = self.packages.release(name, version, self.addresses[index] if index else None)
+        release = self._release(name, version, self.addresses[index] if index else None)
         if release is None:
             raise self._missing(name, version, index)
-        file = release.best_wheel(self.asked.target) or release.sdist
+        file = self._file(release)
         if file is None:
             raise self._unfit(release)
         metadata = self.packages.metadata(file)
         _require_python(name, version, metadata, self.asked.target.python)
         return Distribution(name=name, version=version, metadata=metadata, release=release, file=file)
 
+    def _release(self, name: str, version: str, index: str | None = None) -> Release | None:
+        """Return a release; as it is now where it had no file for the target: each is published on its own."""
+        release = self.packages.release(name, version, index)
+        if release is None or self._file(release):
+            return release
+        return self.packages.renewed(name, version, index)
+
+    def _file(self, release: Release) -> File | None:
+        return release.best_wheel(self.asked.target) or release.sdist
+
     def _written_down(self, name: str, version: str, index: str) -> Distribution:
         """Return what is known of a distribution without its index: versions.toml's word, or that of its namesake."""
-        why = f'index "{index}" ({self.addresses[index]}) could not be reached: {self.unreached[index]}'
+        why = f"{self._index(index)} could not be reached: {self.unreached[index]}"
         for entry in self.asked.variant.metadata:
             if canonicalize_name(entry.name) == name and Version(entry.version) == Version(version):
                 place = f"versions.toml [[metadata]] {entry.name} {entry.version}"
@@ -144,7 +161,7 @@ class Distributions:
         excluded by the stack anyway.
         """
         public = Version(version).public
-        release = self.packages.release(name, public) if public != version else None
+        release = self._release(name, public) if public != version else None
         file = release.best_wheel(self.asked.target) if release else None
         if file is None:
             return None
@@ -156,7 +173,7 @@ class Distributions:
         )
 
     def _missing(self, name: str, version: str, index: str | None) -> BadInput:
-        where = f'index "{index}" ({self.addresses[index]})' if index else "the default index"
+        where = self._index(index)
         others = [f'"{other}" ({self.addresses[other]})' for other in self.asked.variant.indexes if other != index]
         serves = f"{name}=={version}"
         not_asked = f"; {' and '.join(others)} not, since they serve other packages" if others else ""
@@ -165,6 +182,10 @@ class Distributions:
             wanted="a version that there is, or the index that has it",
             do=f'mend the pin of {name}, or write "{serves}" into `serves` of its [index.…] table in versions.toml',
         )
+
+    def _index(self, name: str | None) -> str:
+        """Return what messages call an index, None for the default one."""
+        return f'index "{name}" ({masked(self.addresses[name])})' if name else default_place(self.addresses)
 
     def _unfit(self, release: Release) -> BadInput:
         files = [file.filename for file in release.files]

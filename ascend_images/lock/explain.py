@@ -8,6 +8,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 from packaging.requirements import Requirement
 from packaging.specifiers import Specifier
@@ -129,7 +130,7 @@ def refuse(variant: str, stack: str, contradictions: Sequence[Contradiction], *m
     raise BadInput(
         "\n".join([head, *texts]),
         wanted="pins and demands that can all be met",
-        do=f"change a pin, or write a relaxation with its reason, then: invoke lock --variant {variant}",
+        do="change a pin, or write a relaxation with its reason, then the same again",
     )
 
 
@@ -149,18 +150,17 @@ def _about(asked: Asked, package: str, asks: Sequence[Ask]) -> Contradiction | N
     fixed = _fixed(asked, package)
     if fixed is not None:
         return _against_fixed(package, asks, *fixed)
-    why = asked.excluded(package)
-    if why is not None:
+    never = asked.exclusion_text(package)
+    if never:
         exact = [ask for ask in asks if is_exact(ask.requirement)]
-        text = f"{package} is never installed: {why} (versions.toml stack.{asked.variant.stack}.exclude)"
-        return _decided(package, exact, text, (), {ask: ask.requirement.name for ask in exact})
+        return _decided(package, exact, f"{package} is {never}", (), {ask: ask.requirement.name for ask in exact})
     return _among_themselves(asked, package, asks)
 
 
 def _fixed(asked: Asked, package: str) -> tuple[str, str] | None:
     """Return the version that a package has before anything is resolved, and who says so."""
     if source := asked.given.get(package):
-        return source.version, f"{source.label} is a source (versions.toml stack.{asked.variant.stack}.sources)"
+        return source.version, asked.source_text(source)
     pin = asked.pins.get(package)
     if pin is not None and pin.version:
         return pin.version, f"{package} is pinned to {pin.version} ({pin.where})"
@@ -283,8 +283,14 @@ def of_unmet(found: Sequence[tuple[Component, Unmet]], asked: Asked) -> tuple[Co
     return tuple(told)
 
 
-def in_the_resolvers_words(asked: Asked, components: Sequence[Component], text: str) -> BadInput:
-    """Return the error for what only the resolver saw: its explanation, and where the demands it speaks of stand."""
+def in_the_resolvers_words(
+    asked: Asked, components: Sequence[Component], text: str, as_of: date | None = None
+) -> BadInput:
+    """Return the error for what only the resolver saw: its explanation, and where the demands it speaks of stand.
+
+    `as_of` is the day after which nothing counted that was published later.
+    """
+    text = _without_settings(text)
     everyone = (*asked.sources, *asked.rules, *components)
     said = {str(canonicalize_name(word)) for word in re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]", text)}
     extras = asked_extras(everyone, asked.target)
@@ -308,8 +314,15 @@ def in_the_resolvers_words(asked: Asked, components: Sequence[Component], text: 
     for ask in choices[:_SHOWN]:
         demand = clauses_text(ask.requirement)
         lines += [f"    {line}" for line in relax_lines(asked.variant.stack, ask.component.name, demand)]
+    later = f"take a later day than {as_of} (--as-of), " if as_of else ""
+    lift = "lift one demand with its reason; a distribution's demand is lifted once it is pinned"
     return BadInput(
         "\n".join(lines),
         wanted="pins and demands that can all be met",
-        do="change a pin, or lift one demand with its reason; a distribution's demand is lifted once it is pinned",
+        do=f"{later}change a pin, or {lift}",
     )
+
+
+def _without_settings(text: str) -> str:
+    """Return the resolver's text less its hints on settings of its own, which nobody can give it here."""
+    return "\n".join(re.sub(r" Consider using `exclude-newer.*$", "", line) for line in text.splitlines())

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ascend_images.errors import BadInput, MissingTool
+from ascend_images.lock.kept import own_folder
 from ascend_images.lock.reach import UnreachableError, plain_reason
-from ascend_images.pins.addresses import masked, parts_of
+from ascend_images.pins.addresses import holds_login, masked, parts_of
 from ascend_images.pins.questions import is_commit
 from ascend_images.pins.versions_lock import Submodule
 
@@ -138,19 +139,22 @@ class GitClient:
 
     def _submodules(self, repository: str, commit: str, above: str, depth: int) -> Iterator[Submodule]:
         if not depth:
-            raise BadInput(f"{repository} at {commit}: submodules lie more than {_DEPTH} deep in one another")
+            raise BadInput(f"{masked(repository)} at {commit}: submodules lie more than {_DEPTH} deep in one another")
         with self._kept(repository, commit) as (folder, _):
             links = _gitlinks(self._must(repository, folder, "ls-tree", "-r", "-z", "--full-tree", commit).stdout)
             addresses = self._addresses(repository, folder, commit) if links else {}
         for path, linked in links.items():
             if path not in addresses:
                 raise BadInput(
-                    f"{repository} at {commit[:12]}: .gitmodules has no address for the submodule {path}",
+                    f"{masked(repository)} at {commit[:12]}: .gitmodules has no address for the submodule {path}",
                     wanted="an address for each submodule: without one git fetches none of them",
                     do="pin another ref of that source, or set its `submodules` to false",
                 )
             url = submodule_url(addresses[path], repository, path)
-            _check_scheme(self._address(url), self._address(repository), f"{repository}: submodule {path}")
+            where = f"{masked(repository)}: submodule {path}"
+            # First of all: what follows gives the address to other programs, in whose arguments everybody may read it.
+            _check_login(url, where)
+            _check_scheme(self._address(url), self._address(repository), where)
             yield Submodule(path=above + path, url=url, commit=linked)
             yield from self._submodules(url, linked, f"{above}{path}/", depth - 1)
 
@@ -177,13 +181,12 @@ class GitClient:
 
         A ref is fetched each time. Raises _NotOnRemoteError, which is a BadInput.
         """
-        folder = self.cache / "git" / hashlib.sha256(repository.encode()).hexdigest()[:20]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = own_folder(self.cache / "git") / hashlib.sha256(repository.encode()).hexdigest()[:20]
+        folder.mkdir(exist_ok=True)
         with (folder / "ascend-images.lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if not (folder / "HEAD").is_file():
                 self._local(folder, "init", "--bare", "--quiet")
-                self._local(folder, "config", "remote.origin.url", repository)
                 self._local(folder, "config", "remote.origin.promisor", "true")
                 self._local(folder, "config", "remote.origin.partialclonefilter", "blob:none")
             commit = is_commit(revision)
@@ -197,12 +200,12 @@ class GitClient:
         done = self._run(repository, *arguments, folder=folder)
         if done.returncode and _is_not_there(done.stderr):
             raise _NotOnRemoteError(
-                f"{repository}: {arguments[-1]}: not found on the remote",
+                f"{masked(repository)}: {arguments[-1]}: not found on the remote",
                 wanted="a commit that the build can fetch",
                 do="pin another ref of the source that leads to it",
             )
         if done.returncode:
-            raise UnreachableError(f"{repository}: {plain_reason(done.stderr)}")
+            raise UnreachableError(f"{masked(repository)}: {plain_reason(done.stderr)}")
         return done
 
     def _local(self, folder: Path, *arguments: str, must: bool = True) -> subprocess.CompletedProcess[str]:
@@ -218,7 +221,7 @@ class GitClient:
         address = self._address(repository)
         if repository.startswith("https://") and not address.startswith(("https://", "file://")):
             raise BadInput(
-                f"git asks {masked(address)} in place of {repository}",
+                f"git asks {masked(address)} in place of {masked(repository)}",
                 wanted="an https address: TLS stays on, with your company's CA if need be",
                 do="git config --show-origin --get-regexp insteadof",
             )
@@ -226,6 +229,9 @@ class GitClient:
         more = {"GIT_ALLOW_PROTOCOL": "https"} if address.startswith("https://") else {}
         # A setting for one address counts before the general one, so it has to be given too.
         settings = {**self._settings, f"http.{address}.sslVerify": "true"}
+        if folder:
+            # Here and not in the folder's own file: an address may hold a password, and that would stay.
+            settings["remote.origin.url"] = repository
         return self._start(settings, more, *arguments, folder=folder)
 
     @property
@@ -287,10 +293,20 @@ def submodule_url(written: str, repository: str, path: str) -> str:
     url = f"{base}/{rest}"
     if "://" in repository and _host(url) != _host(repository):
         raise BadInput(
-            f"{repository}: the address {written} of its submodule {path} leads out of its host",
+            f"{masked(repository)}: the address {masked(written)} of its submodule {path} leads out of its host",
             do="pin another ref of that source, or set its `submodules` to false",
         )
     return url
+
+
+def _check_login(url: str, where: str) -> None:
+    """Raise BadInput where the address of a submodule holds what nobody else may read."""
+    if holds_login(url):
+        raise BadInput(
+            f"{where} is fetched from {masked(url)}, which holds a user or a password",
+            wanted="an address without: versions.lock holds it, which is published",
+            do="pin a ref of that source whose .gitmodules has none, or set its `submodules` to false",
+        )
 
 
 def _check_scheme(url: str, repository: str, where: str) -> None:

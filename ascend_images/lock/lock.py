@@ -1,15 +1,16 @@
 """From a variant to its package locks: ask the sources, look at the pins, resolve, write."""
 
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ascend_images.errors import BadInput
 from ascend_images.files import write_atomic
 from ascend_images.lock import explain
+from ascend_images.lock.as_of import younger
 from ascend_images.lock.components import asked
 from ascend_images.lock.differences import differences
 from ascend_images.lock.distributions import Distribution
+from ascend_images.lock.elsewhere import read_elsewhere
 from ascend_images.lock.means import Means, usual_means
 from ascend_images.lock.solve import Look, Solved, look, solve
 from ascend_images.lock.sources import read_demands
@@ -40,9 +41,11 @@ def lock_variant(
     """
     means = means or usual_means()
     demands = read_demands(variant, sources, means.cache, means.mirror.git, offline=means.offline)
-    _say_other_revisions(variant, sources, means.say)
-    looks = [look(asked(variant, arch, demands), means) for arch in _in_order(arches)]
-    _refuse(variant, looks)
+    elsewhere = read_elsewhere(variant, sources)
+    for one in elsewhere:
+        means.say(str(one))
+    looks = [look(asked(variant, arch, demands, means.places), means) for arch in _in_order(arches)]
+    _refuse(variant, looks, younger(looks, means))
     current = {a: lock for a, lock in (known or {}).items() if a not in arches and is_current(lock, variant)}
     held = next((lock.versions for lock in current.values()), {})
     near: dict[str, Distribution] = {}
@@ -58,7 +61,8 @@ def lock_variant(
     _say_yanked(variant, tuple(solved.values()), means.say)
     versions = {arch: lock.versions for arch, lock in current.items()}
     versions |= {arch: one.versions for arch, one in solved.items()}
-    return {arch: _lock(variant, arch, solved[arch], versions, (known or {}).get(arch)) for arch in arches}
+    notes = tuple(one.note for one in elsewhere)
+    return {arch: _lock(variant, arch, solved[arch], versions, (known or {}).get(arch), notes) for arch in arches}
 
 
 def write_locks(locks: Mapping[Arch, LockFile], folder: Path) -> tuple[Path, ...]:
@@ -87,7 +91,7 @@ def _in_order(arches: Sequence[Arch]) -> list[Arch]:
     return sorted(arches, key=lambda arch: arch is not Arch.ARM64)
 
 
-def _refuse(variant: Variant, looks: Sequence[Look]) -> None:
+def _refuse(variant: Variant, looks: Sequence[Look], more: Sequence[BadInput]) -> None:
     """Raise one error for all that shows on any architecture, each thing once."""
     idle: dict[Relax, list[BadInput]] = {}
     for seen in looks:
@@ -95,7 +99,7 @@ def _refuse(variant: Variant, looks: Sequence[Look]) -> None:
             idle.setdefault(relax, []).append(error)
     # A demand may be there on one architecture alone.
     problems = [errors[0] for errors in idle.values() if len(errors) == len(looks)]
-    problems += [problem for seen in looks for problem in seen.problems]
+    problems += [*(problem for seen in looks for problem in seen.problems), *more]
     told = explain.together(one for seen in looks for one in seen.contradictions)
     explain.refuse(variant.name, variant.stack, told, *{str(problem): problem for problem in problems}.values())
 
@@ -106,6 +110,7 @@ def _lock(
     solved: Solved,
     versions: Mapping[Arch, Mapping[str, str]],
     old: LockFile | None,
+    elsewhere: tuple[str, ...],
 ) -> LockFile:
     others = [other for other in versions if other is not arch]
     found = solved.distributions
@@ -118,6 +123,7 @@ def _lock(
         python=variant.python,
         inputs=inputs_hash(variant, arch),
         parts=input_parts(variant, arch),
+        elsewhere=elsewhere,
         incomplete=tuple(
             f"{name}=={one.version}: {one.unreached}"
             for name, one in found.items()
@@ -153,33 +159,3 @@ def _say_yanked(variant: Variant, solved: Sequence[Solved], say: Callable[[str],
     every = [known for one in solved for known in one.distributions.values()]
     for name, version in sorted({(one.name, one.version) for one in every if one.release and one.release.yanked}):
         say(f"{variant.name}: {name} {version} was taken back by its publisher (yanked): pin another version")
-
-
-def _say_other_revisions(variant: Variant, folders: Mapping[str, Path], say: Callable[[str], None]) -> None:
-    """Tell of checkouts that are not at the pinned commit: their files are taken as they are."""
-    for source in variant.sources:
-        folder = folders.get(source.name)
-        if folder is None or not source.commit:
-            continue
-        head = _head(folder)
-        if head != source.commit:
-            say(
-                f"--source {source.name}={folder} is at {head[:12] or 'no commit'}, not at the pinned "
-                f"{source.commit[:12]}: what it asks for is taken from there all the same"
-            )
-
-
-def _head(folder: Path) -> str:
-    """Return the commit that a checkout is at, empty where git cannot say."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=60,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -8,11 +8,14 @@ from pathlib import Path
 
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images.network import require_tls
+from ascend_images.lock.anew import UvAnew
 from ascend_images.lock.catalog import Catalog, Packages, default_index
 from ascend_images.lock.host_settings import require_checked_hosts
-from ascend_images.lock.resolver import Resolver, Uv
+from ascend_images.lock.resolver import Resolver
+from ascend_images.lock.way import Way
 from ascend_images.pins.addresses import is_https, masked
 from ascend_images.pins.model import Mirror
+from ascend_images.pins.places import Places, in_own_stack
 
 
 def silent(_: str) -> None:
@@ -23,8 +26,9 @@ def silent(_: str) -> None:
 class Means:
     """Where packages come from, what resolves, where answers of git hosts are kept.
 
-    `mirror` replaces addresses of named indexes and of git hosts; `say` is told what a person may want to know. When
-    `offline`, answers come from `cache` alone.
+    `mirror` replaces addresses of named indexes and of git hosts, `mirror_name` is its name; `say` is told what a
+    person may want to know; `places` knows where pins stand. When `offline`, answers come from `cache` alone. With
+    `as_of`, no package counts that was published after that day.
     """
 
     packages: Packages
@@ -33,6 +37,14 @@ class Means:
     mirror: Mirror = field(default_factory=Mirror)
     say: Callable[[str], None] = silent
     offline: bool = False
+    as_of: date | None = None
+    mirror_name: str = ""
+    places: Places = in_own_stack
+
+    @property
+    def way(self) -> Way:
+        """By way of which mirror remotes are asked."""
+        return Way(self.mirror_name, self.mirror)
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -66,10 +78,12 @@ def usual_means(
     *,
     offline: bool = False,
     as_of: date | None = None,
+    fresh: bool = False,
 ) -> Means:
     """Return the indexes and the uv of this machine, by way of `mirror` where one is chosen.
 
-    When `offline`, nothing is asked that was not answered before; `as_of` leaves out what was published later.
+    When `offline`, nothing is asked that was not answered before; `as_of` leaves out what was published later. When
+    `fresh`, lists of versions that were kept do not count.
 
     Raises BadInput where certificates would go unchecked: by a variable, by a configuration file of this machine, or
     by an address without TLS.
@@ -81,6 +95,8 @@ def usual_means(
     for url in (default, *mirror.index.values(), *mirror.git.values()):
         _require_https(url)
     cache = cache_folder()
-    resolver = Uv(default, as_of=as_of, offline=offline)
-    packages = Catalog(cache, default, offline)
-    return Means(packages=packages, resolver=resolver, cache=cache, mirror=mirror, say=say, offline=offline)
+    resolver = UvAnew(default, as_of=as_of, offline=offline, fresh=fresh)
+    packages = Catalog(cache, default, offline, fresh)
+    return Means(
+        packages=packages, resolver=resolver, cache=cache, mirror=mirror, say=say, offline=offline, as_of=as_of
+    )

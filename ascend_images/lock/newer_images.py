@@ -7,6 +7,7 @@ from ascend_images.errors import BadInput, MissingTool
 from ascend_images.lock.digests import ImageHost
 from ascend_images.lock.newer import Answer, Found, Incomplete, Subject
 from ascend_images.lock.reach import NotThereError, UnreachableError
+from ascend_images.lock.way import DIRECTLY, Way
 from ascend_images.pins.cann_version import ReleaseVersion
 from ascend_images.pins.tags import BaseTag, ImageRef
 
@@ -70,14 +71,14 @@ def _is_final(release: ReleaseVersion) -> bool:
     return not re.search(r"rc|alpha|beta", str(release), re.IGNORECASE)
 
 
-def moved_digest(one: Subject, images: ImageHost) -> Found:
+def moved_digest(one: Subject, images: ImageHost, way: Way = DIRECTLY) -> Found:
     """Return what a base image's name means now, where that is another image than the locked one."""
     if not one.pinned:
         return Found(subject=one)
     try:
         now = images.digests(one.name).digest
     except NotThereError as error:
-        return Found(subject=one, notes=(f"{error} any more",))
+        return Found(subject=one, notes=(f"{error} any more{way.instead(one.name)}",))
     except (UnreachableError, MissingTool, OSError) as error:
-        return Found(subject=one, unreached=(f"{one.name}: {getattr(error, 'found', '') or error}",))
+        return Found(subject=one, unreached=(f"{way.told(one.name)}: {getattr(error, 'found', '') or error}",))
     return Found(subject=one, moved=now if now != one.pinned else "")

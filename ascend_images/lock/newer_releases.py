@@ -12,6 +12,7 @@ from packaging.version import Version
 from ascend_images.lock.catalog import IndexUnreachableError, Packages, Release, in_parallel
 from ascend_images.lock.newer import LEAST, Found, Incomplete, Subject, newest_first, version_of
 from ascend_images.lock.target import Target
+from ascend_images.lock.way import default_place
 from ascend_images.pins.bindings import range_served
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import TORCH_TRIO
@@ -92,7 +93,7 @@ def _on_target(
         try:
             releases = packages.every_release(name, addresses[index] if index else None)
         except IndexUnreachableError as error:
-            place = f'index "{index}" ({addresses[index]})' if index else "the default index"
+            place = f'index "{index}" ({addresses[index]})' if index else default_place(addresses)
             # One cause for all its packages, whatever their addresses.
             lost.append(f"{place}: {_reason(error)}")
             continue

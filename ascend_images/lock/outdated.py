@@ -16,6 +16,7 @@ from ascend_images.lock.newer_images import moved_digest, newer_cann, repository
 from ascend_images.lock.newer_refs import checkout, newer_refs
 from ascend_images.lock.newer_releases import Releases, newer_releases
 from ascend_images.lock.reach import UnreachableError
+from ascend_images.lock.way import DIRECTLY, Way
 from ascend_images.pins.variant import Variant
 
 #: How many remotes are asked at a time.
@@ -24,13 +25,17 @@ _AT_A_TIME = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Hosts:
-    """Whom to ask; `addresses` are those of the named package indexes."""
+    """Whom to ask, by way of which mirror.
+
+    `addresses` are those of the named package indexes, and that of `default` where it is another than usual.
+    """
 
     packages: Releases
     addresses: Mapping[str, str]
     git: GitHost
     images: ImageHost
     tags: TagHost
+    way: Way = DIRECTLY
 
 
 def subjects(variants: Sequence[Variant], locked: Callable[[Variant], Mapping[str, str]]) -> tuple[Subject, ...]:
@@ -63,10 +68,11 @@ def ask(pins: Sequence[Subject], hosts: Hosts) -> tuple[Found, ...]:
         numbers.setdefault(one.kind, []).append(number)
     with concurrent.futures.ThreadPoolExecutor(_AT_A_TIME) as pool:
         repositories = dict.fromkeys(checkout(pins[number]).git for number in numbers.get("source", ()))
-        refs = {place: pool.submit(_answer, hosts.git.refs, place) for place in repositories}
+        refs = {place: pool.submit(_answer, hosts.git.refs, place, hosts.way) for place in repositories}
         lists = dict.fromkeys(repository(pins[number]) for number in numbers.get("cann", ()))
-        tags = {place: pool.submit(_answer, hosts.tags.tags, place) for place in lists}
-        digests = {n: pool.submit(moved_digest, pins[n], hosts.images) for n in numbers.get("base image", ())}
+        tags = {place: pool.submit(_answer, hosts.tags.tags, place, hosts.way) for place in lists}
+        bases = numbers.get("base image", ())
+        digests = {n: pool.submit(moved_digest, pins[n], hosts.images, hosts.way) for n in bases}
         packages = in_parallel(
             lambda number: newer_releases(pins[number], hosts.packages, hosts.addresses), numbers.get("package", ())
         )
@@ -77,9 +83,9 @@ def ask(pins: Sequence[Subject], hosts: Hosts) -> tuple[Found, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
-def _answer(question: Callable[[str], Refs | tuple[str, ...]], place: str) -> Answer:
+def _answer(question: Callable[[str], Refs | tuple[str, ...]], place: str, way: Way) -> Answer:
     """Return an answer, or why there is none as text."""
     try:
         return question(place)
     except (UnreachableError, MissingTool, BadInput, OSError) as error:
-        return f"{place}: {getattr(error, 'found', '') or error}"
+        return f"{way.told(place)}: {getattr(error, 'found', '') or error}"

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import msgspec
@@ -10,6 +10,8 @@ import msgspec
 from ascend_images.errors import BadInput
 from ascend_images.lock.git import GitHost, Refs
 from ascend_images.lock.reach import MovedError, Outcome, UnreachableError, listed
+from ascend_images.lock.way import DIRECTLY, Way
+from ascend_images.pins.addresses import holds_login
 from ascend_images.pins.questions import AskedRef, is_commit
 from ascend_images.pins.versions_lock import Kind, LockedRef
 
@@ -57,12 +59,13 @@ def _alike(one: str, other: str) -> int:
 
 @dataclass(frozen=True)
 class Known:
-    """What the lock says of a ref before it is asked; `renew`: another answer is taken."""
+    """What the lock says of a ref before it is asked, and by way of what; `renew`: another answer is taken."""
 
     asked: AskedRef
     old: LockedRef | None
     today: date
     renew: bool
+    way: Way = DIRECTLY
 
     @property
     def commit(self) -> str:
@@ -72,7 +75,7 @@ class Known:
     @property
     def place(self) -> str:
         """How messages call it."""
-        return f"{self.asked.repository}: {self.asked.ref}"
+        return f"{self.way.told(self.asked.repository)}: {self.asked.ref}"
 
     @property
     def name(self) -> str:
@@ -107,6 +110,10 @@ def settle_ref(known: Known, refs: Refs | None, host: GitHost) -> Outcome[Locked
     asked = known.asked
     outcome = _commit(known, host) if is_commit(asked.ref) or refs is None else _named(known, refs, host)
     entry = outcome.entry
+    if entry is not None and any(holds_login(one.url) for one in entry.submodules or ()):
+        # As an earlier version wrote it: read again, and refused, it is not published any longer.
+        entry = msgspec.structs.replace(entry, submodules=None)
+        outcome = replace(outcome, entry=entry)
     if outcome.problem or entry is None or not asked.submodules or entry.submodules is not None:
         return outcome
     return _with_submodules(outcome, entry, known, host)
@@ -146,7 +153,7 @@ def _named(known: Known, refs: Refs, host: GitHost) -> Outcome[LockedRef]:
     found = meaning(refs, known.asked.ref)
     if found is None:
         return _gone(known, refs, host) if known.commit else _missing(known, refs)
-    notes = (f"{known.asked.repository}: {found.note}",) if found.note else ()
+    notes = (f"{known.way.told(known.asked.repository)}: {found.note}",) if found.note else ()
     if known.old is None or found.commit == known.commit or known.renew:
         return Outcome(entry=known.entry(found.kind, found.commit, LISTED), notes=notes)
     if found.kind == known.old.kind == "branch":

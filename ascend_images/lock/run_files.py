@@ -15,7 +15,7 @@ import msgspec
 import requests
 
 from ascend_images.errors import BadInput, MissingTool
-from ascend_images.files import write_atomic
+from ascend_images.lock.kept import keep, own_folder
 from ascend_images.lock.reach import MovedError, NotThereError, Outcome, UnreachableError, listed, plain_reason
 from ascend_images.pins.addresses import masked
 from ascend_images.pins.questions import AskedRun
@@ -88,9 +88,8 @@ class Downloads:
 
     def download(self, url: str) -> Downloaded:
         """Download a file, going on where an earlier attempt broke off; its checksum and size remain, it does not."""
-        folder = self.cache / "run"
+        folder = own_folder(self.cache / "run")
         part = folder / hashlib.sha256(url.encode()).hexdigest()[:32]
-        folder.mkdir(parents=True, exist_ok=True)
         with part.open("a+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,7 +188,7 @@ class _Transfer:
 
     def _note(self, answer: requests.Response, size: int | None) -> None:
         progress = _Progress(answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", ""), size)
-        write_atomic(self.notes, msgspec.json.encode(progress))
+        keep(self.notes, msgspec.json.encode(progress))
         free = shutil.disk_usage(self.notes.parent).free
         if size is not None and size - self._have() > free:
             raise MissingTool(
@@ -228,7 +227,7 @@ def _check(answer: requests.Response, url: str) -> None:
         raise UnreachableError(f"the server answers HTTP {answer.status_code}")
     plain = [one.url for one in (*answer.history, answer) if not one.url.startswith("https://")]
     if plain and url.startswith("https://"):
-        raise UnreachableError(f"the server sends on to {masked(plain[0])}, without TLS")
+        raise UnreachableError(f"the server sends on to {masked(plain[0].partition('?')[0])}, without TLS")
     if answer.headers.get("Content-Type", "").startswith("text/html"):
         raise UnreachableError("a web page came in its place: a login, or a proxy that asks something")
 

@@ -62,8 +62,7 @@ def look(asked: Asked, means: Means) -> Look:
 
     Raises LookupIncomplete where an index is lost, unless what sources and pins say is contradictory by itself.
     """
-    addresses = {name: means.mirror.index.get(name, index.url) for name, index in asked.variant.indexes.items()}
-    lookups = Distributions(means.packages, asked, addresses)
+    lookups = Distributions(means.packages, asked, means.way.indexes(asked.variant.indexes))
     try:
         pinned, problems = lookups.find({name: pin.version for name, pin in asked.pins.items() if pin.version})
     except LookupIncomplete:
@@ -195,7 +194,7 @@ def _ask(seen: Look, means: Means, question: Question, held: Mapping[str, str]) 
                 return resolve(replace(question, preferred={**question.preferred, **held}))
         return resolve(question)
     except UnresolvableError as error:
-        raise explain.in_the_resolvers_words(seen.asked, seen.components, str(error)) from None
+        raise explain.in_the_resolvers_words(seen.asked, seen.components, str(error), means.as_of) from None
 
 
 def _known(seen: Look, versions: Mapping[str, str]) -> dict[str, Distribution]:

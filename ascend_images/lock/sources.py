@@ -1,7 +1,7 @@
 """What each source asks for: its declared files at the pinned commit, or in a local checkout, none of it run."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -10,13 +10,30 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, LookupIncomplete, unknown
-from ascend_images.files import read_regular, write_atomic
+from ascend_images.files import read_regular
 from ascend_images.lock.demands import Demand, Kind, parse_requirement
 from ascend_images.lock.git import GitClient
-from ascend_images.lock.reach import UnreachableError
+from ascend_images.lock.kept import keep
+from ascend_images.lock.reach import UnreachableError, listed
 from ascend_images.lock.requirement_files import project_name, pyproject_file, requirement_file
+from ascend_images.lock.way import Way
+from ascend_images.pins.model import Mirror
 from ascend_images.pins.questions import is_commit
 from ascend_images.pins.variant import Checkout, Variant
+
+
+class UnreadSourcesError(LookupIncomplete):
+    """What these sources ask for could not be read; `names` are all of them."""
+
+    def __init__(self, found: str, names: Sequence[str]) -> None:
+        super().__init__(found, wanted="the files that say what these sources need", do=from_checkouts(names))
+        self.names = tuple(names)
+
+
+def from_checkouts(names: Iterable[str]) -> str:
+    """Return what to type where sources cannot be read: whichever command it was, with checkouts of them."""
+    folders = " ".join(f"--source {name}=DIR" for name in names)
+    return f"the same again with checkouts on this machine: {folders}"
 
 
 class Files(Protocol):
@@ -72,7 +89,7 @@ class RemoteCommit:
         if text is None:
             raise _no_file(self.source, path, f"{self.git} at {self.revision}")
         if is_commit(self.revision):
-            write_atomic(kept, text)
+            keep(kept, text)
         return text
 
     def _kept(self, path: str) -> Path:
@@ -80,11 +97,10 @@ class RemoteCommit:
         return self.cache / "files" / key
 
     def _incomplete(self, why: str) -> LookupIncomplete:
-        return LookupIncomplete(
-            f"{self.source}: {self.git} at {self.revision} could not be read: {why}",
-            wanted="the files that say what it needs",
-            do=f"read them from a checkout on this machine: --source {self.source}=DIR",
-        )
+        place = Way(mirror=Mirror(git=dict(self.instead_of))).told(self.git)
+        # Whoever asked it said of what already.
+        why = why.removeprefix(f"{self.git}: ")
+        return UnreadSourcesError(f"{self.source}: {place} at {self.revision} could not be read: {why}", [self.source])
 
 
 def _no_file(source: str, path: str, place: str) -> BadInput:
@@ -136,11 +152,11 @@ def read_demands(
 ) -> dict[str, tuple[Demand, ...]]:
     """Return what each source of the variant asks for, by source name, in the order of the sources.
 
-    Raises BadInput for files that cannot be meant and one LookupIncomplete for all that could not be fetched.
+    Raises BadInput for files that cannot be meant and one UnreadSourcesError for all that could not be fetched.
     """
     local = local_checkouts(variant, folders)
     found: dict[str, tuple[Demand, ...]] = {}
-    failures: list[LookupIncomplete] = []
+    lost: dict[str, str] = {}
     for source in variant.sources:
         files: Files = local.get(source.name) or RemoteCommit(
             source.name, source.git, source.revision, cache, instead_of, offline
@@ -148,15 +164,43 @@ def read_demands(
         try:
             found[source.name] = source_demands(source, files)
         except LookupIncomplete as error:
-            failures.append(error)
-    if failures:
-        raise LookupIncomplete(
-            "\n".join(error.found for error in failures),
-            wanted="the files that say what these sources need",
-            do="read them from checkouts on this machine: "
-            + " ".join(error.do.partition(": ")[2] for error in failures),
-        )
+            lost[source.name] = error.found
+    if lost:
+        raise _unread(variant, lost)
     return found
+
+
+def require_commits(
+    variant: Variant,
+    folders: Mapping[str, Path],
+    cache: Path,
+    instead_of: Mapping[str, str],
+    *,
+    offline: bool = False,
+) -> None:
+    """Raise UnreadSourcesError where files are to be read at a commit that is not known.
+
+    What a ref says at the moment is not taken for what it means. The error is about all sources that cannot be read,
+    so that whoever has checkouts can name them at once.
+    """
+    bare = [one for one in variant.sources if one.requirements and not one.commit and one.name not in folders]
+    lost = {one.name: f"{one.name}: which commit of {one.git} is {one.ref} is not known" for one in bare}
+    if not lost:
+        return
+    for source in variant.sources:
+        if source.name not in lost and source.name not in folders:
+            files = RemoteCommit(source.name, source.git, source.revision, cache, instead_of, offline)
+            try:
+                source_demands(source, files)
+            except (BadInput, LookupIncomplete) as error:
+                lost[source.name] = error.found
+    raise _unread(variant, {one.name: lost[one.name] for one in variant.sources if one.name in lost})
+
+
+def _unread(variant: Variant, lost: Mapping[str, str]) -> UnreadSourcesError:
+    """Return the error for sources that could not be read, by their names; each text says why."""
+    told = "\n".join(f"  {why}" for why in lost.values())
+    return UnreadSourcesError(f"{variant.name}: {listed(list(lost))} could not be read:\n{told}", list(lost))
 
 
 def source_demands(source: Checkout, files: Files) -> tuple[Demand, ...]:

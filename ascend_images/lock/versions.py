@@ -12,6 +12,7 @@ from ascend_images.lock.means import Means, silent
 from ascend_images.lock.reach import MovedError, Outcome, UnreachableError
 from ascend_images.lock.refs import Known, settle_ref
 from ascend_images.lock.run_files import Downloads, FileHost, settle_run
+from ascend_images.lock.way import DIRECTLY, Way
 from ascend_images.pins.questions import Asked, AskedBase, AskedRef, AskedRun, asked, is_commit, pruned
 from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import Change, Entry, VersionsLock, changes
@@ -32,11 +33,12 @@ Answers = Mapping[One, Outcome[Entry]]
 
 @dataclass(frozen=True, kw_only=True)
 class Hosts:
-    """Whom to ask: git hosts, image registries, file servers."""
+    """Whom to ask: git hosts, image registries, file servers; and by way of which mirror."""
 
     git: GitHost
     images: ImageHost
     files: FileHost
+    way: Way = DIRECTLY
 
 
 def usual_hosts(means: Means) -> Hosts:
@@ -45,19 +47,24 @@ def usual_hosts(means: Means) -> Hosts:
         git=GitClient(means.cache, means.mirror.git),
         images=Imagetools(means.mirror.registry),
         files=Downloads(means.cache, means.say),
+        way=means.way,
     )
 
 
 @dataclass(frozen=True)
 class Unreached:
-    """Something that gave no answer; `kept` is what the lock goes on saying of it, empty where it says nothing."""
+    """Something that gave no answer; `kept` is what the lock goes on saying of it, empty where it says nothing.
+
+    `otherwise` is what becomes of it then.
+    """
 
     subject: str
     reason: str
     kept: str
+    otherwise: str = "not known"
 
     def __str__(self) -> str:
-        return f"{self.subject}: {f'stays {self.kept}' if self.kept else 'not known'}"
+        return f"{self.subject}: {f'stays {self.kept}' if self.kept else self.otherwise}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +76,7 @@ class Learned:
     notes: tuple[str, ...]
     unreached: tuple[Unreached, ...]
     problems: tuple[BadInput, ...]
+    way: Way = DIRECTLY
 
     def require(self) -> None:
         """Raise one error for all that is wrong, else LookupIncomplete for all that gave no answer."""
@@ -85,8 +93,15 @@ class Learned:
             raise LookupIncomplete(
                 f"not reached: {missed}",
                 wanted="an answer from each of them; all others are in versions.lock",
-                do="lock again once they can be reached, or by way of a mirror: --mirror NAME",
+                do=self._again,
             )
+
+    @property
+    def _again(self) -> str:
+        """What to do about what gave no answer: whichever command it was, with what may help it."""
+        if all(one.reason == _OFFLINE for one in self.unreached):
+            return "the same again without --offline"
+        return f"the same again once they can be reached{self.way.advice}"
 
 
 def learn(
@@ -99,14 +114,15 @@ def learn(
     fresh: bool = False,
     offline: bool = False,
     prune: bool = False,
+    given: Collection[str] = (),
     say: Callable[[str], None] = silent,
     write: Callable[[VersionsLock], None] = lambda _: None,
 ) -> Learned:
     """Return what the pins of `variants` mean, having asked for each; `write` is given the lock after every answer.
 
     What was locked stays where it still holds. `update` names sources, `base`, or parts or files of .run packages for
-    which another answer is taken; `fresh` takes every answer as it is now; `prune` drops what no variant asks for.
-    Nothing that could not be reached is lost.
+    which another answer is taken; `fresh` takes every answer as it is now; `prune` drops what no variant asks for;
+    `given` are sources whose files are read in a checkout. Nothing that could not be reached is lost.
     """
     pins = asked(variants)
     work = _Work(old=old, hosts=hosts, today=today, update={name.casefold() for name in update}, fresh=fresh)
@@ -120,7 +136,7 @@ def learn(
             answers |= found
             lock = lock.having(*(outcome.entry for outcome in found.values() if outcome.entry is not None))
             write(lock)
-    return _told(old, lock, answers)
+    return _told(old, lock, answers, hosts.way, given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,13 +161,17 @@ class _Work:
 
     def _ref(self, one: AskedRef, refs: Refs | None) -> Outcome[Entry]:
         old = self.old.ref(one.repository, one.ref)
-        known = Known(one, old, self.today, self._renew(one))
+        known = Known(one, old, self.today, self._renew(one), self.hosts.way)
         return _answer(lambda: settle_ref(known, refs, self.hosts.git), old)
 
     def base(self, one: AskedBase) -> Answers:
         """Ask for one base image."""
-        old, renew = self.old.base_image(one.image), self._renew(one)
-        return {one: _answer(lambda: settle_base(one, old, self.hosts.images, today=self.today, renew=renew), old)}
+        old, renew, hosts = self.old.base_image(one.image), self._renew(one), self.hosts
+
+        def settle() -> Outcome[Entry]:
+            return settle_base(one, old, hosts.images, today=self.today, renew=renew, way=hosts.way)
+
+        return {one: _answer(settle, old)}
 
     def run(self, one: AskedRun) -> Answers:
         """Ask for one .run package."""
@@ -218,18 +238,20 @@ def _ask(work: _Work, pins: Asked, say: Callable[[str], None]) -> Iterator[Answe
         yield work.run(run)
 
 
-def _told(old: VersionsLock, lock: VersionsLock, answers: Answers) -> Learned:
+def _told(old: VersionsLock, lock: VersionsLock, answers: Answers, way: Way, given: Collection[str]) -> Learned:
     unreached = []
     for one, outcome in answers.items():
         if outcome.unreached:
             entry = outcome.entry or _locked(lock, one)
-            unreached.append(Unreached(_subject(one), outcome.unreached, entry.short if entry else ""))
+            kept = entry.short if entry else ""
+            unreached.append(Unreached(_subject(one, way), outcome.unreached, kept, _otherwise(one, given)))
     return Learned(
         lock=lock,
         changes=changes(old, lock),
         notes=tuple(note for outcome in answers.values() for note in outcome.notes),
         unreached=tuple(unreached),
         problems=tuple(outcome.problem for outcome in answers.values() if outcome.problem),
+        way=way,
     )
 
 
@@ -239,8 +261,20 @@ def _locked(lock: VersionsLock, one: One) -> Entry | None:
     return lock.base_image(one.image) if isinstance(one, AskedBase) else lock.run_file(one.url)
 
 
-def _subject(one: One) -> str:
-    return f"{one.repository} {one.ref}" if isinstance(one, AskedRef) else one.key[0]
+def _subject(one: One, way: Way) -> str:
+    # Mirrors have no .run packages.
+    instead = "" if isinstance(one, AskedRun) else way.instead(one.key[0])
+    return " ".join(filter(None, one.key)) + instead
+
+
+def _otherwise(one: One, given: Collection[str]) -> str:
+    """Return what becomes of something that the lock says nothing of: a commit in full is known without an answer."""
+    if not isinstance(one, AskedRef):
+        return "not known"
+    if not is_commit(one.ref):
+        read = any(name in given for name in names(one))
+        return "its commit is not known; what it asks for is read in its checkout (--source)" if read else "not known"
+    return "taken as it is, but its submodules are not known" if one.submodules else "taken as it is"
 
 
 def _by_reason(unreached: Sequence[Unreached]) -> str:

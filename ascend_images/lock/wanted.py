@@ -45,7 +45,7 @@ def wanted(
     answers: dict[tuple[str, tuple[str, ...]], list[Arch]] = {}
     known: set[str] = set()
     for arch, lock in locks.items():
-        one = asked(variant, arch, demands)
+        one = asked(variant, arch, demands, means.places)
         everyone = _everyone(one, lock, means)
         asks = tuple(_asks(one, everyone, name))
         known |= {*lock.versions, *one.given, *one.pins}
@@ -70,8 +70,7 @@ def wanted_text(found: Sequence[Wanted]) -> str:
 
 
 def _everyone(one: Asked, lock: LockFile, means: Means) -> tuple[Component, ...]:
-    addresses = {name: means.mirror.index.get(name, index.url) for name, index in one.variant.indexes.items()}
-    lookups = Distributions(means.packages, one, addresses)
+    lookups = Distributions(means.packages, one, means.way.indexes(one.variant.indexes))
     found, _ = lookups.find({name: version for name, version in lock.versions.items() if name not in one.given})
     return (
         *one.sources,
@@ -107,10 +106,10 @@ def _written(component: Component, demand: Demand) -> str:
 def _standing(one: Asked, lock: LockFile, name: str) -> str:
     """Return how a package stands in a lock, nothing where it does not."""
     if source := one.given.get(name):
-        return f"{source.label} is a source (versions.toml stack.{one.variant.stack}.sources)"
-    excluded = one.excluded(name)
-    if excluded is not None:
-        return f"never installed: {excluded} (versions.toml stack.{one.variant.stack}.exclude)"
+        return one.source_text(source)
+    never = one.exclusion_text(name)
+    if never:
+        return never
     pin = one.pins.get(name)
     said = f", pinned {requirement_text(pin.requirement)} ({pin.where})" if pin else ""
     version = lock.versions.get(name)

@@ -5,7 +5,9 @@ What everybody asks for is worked out once; then a version costs no more than th
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+import msgspec
 from packaging.requirements import Requirement
 
 from ascend_images.errors import BadInput
@@ -18,9 +20,10 @@ from ascend_images.lock.explain import Contradiction
 from ascend_images.lock.means import Means
 from ascend_images.lock.metadata import Metadata
 from ascend_images.lock.solve import Look, look
+from ascend_images.lock.sources import LocalCheckout, source_demands
 from ascend_images.pins.model import Relax
 from ascend_images.pins.platform import Arch
-from ascend_images.pins.variant import Variant
+from ascend_images.pins.variant import Checkout, Variant
 
 
 @dataclass
@@ -34,6 +37,12 @@ class Remembering:
         """Return one version's files, None where the index does not have it; raises IndexUnreachableError."""
         key = ("release", name, version, index or "")
         answer = self._once(key, lambda: self.packages.release(name, version, index))
+        return answer if isinstance(answer, Release) else None
+
+    def renewed(self, name: str, version: str, index: str | None = None) -> Release | None:
+        """Return the same as the index has it now; raises IndexUnreachableError."""
+        key = ("renewed", name, version, index or "")
+        answer = self._once(key, lambda: self.packages.renewed(name, version, index))
         return answer if isinstance(answer, Release) else None
 
     def probe(self, index: str, name: str) -> None:
@@ -85,9 +94,20 @@ class Against:
     idle: tuple[Relax, ...] = ()
 
 
+def declared_demands(source: Checkout) -> tuple[Demand, ...]:
+    """Return what versions.toml itself says that a source asks for, which no file has to be read for.
+
+    Raises BadInput for what is no requirement.
+    """
+    # Where a source is not said to need anything to be built, its files would tell: nothing is taken for granted here.
+    install = source.install if source.build_requires else "none"
+    alone = msgspec.structs.replace(source, requirements=(), install=install)
+    return source_demands(alone, LocalCheckout(source.name, Path()))
+
+
 def standing(variant: Variant, arch: Arch, demands: Mapping[str, Sequence[Demand]], means: Means) -> Standing:
     """Return what a variant asks for; raises BadInput and LookupIncomplete as looking at its pins does."""
-    seen = look(asked(variant, arch, demands), means)
+    seen = look(asked(variant, arch, demands, means.places), means)
     return Standing(
         asked=seen.asked,
         everyone=tuple(_counting(seen)),

@@ -4,7 +4,8 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
-_USER = re.compile(r"//[^/\s]*@")
+# Behind a colon a slash is one of a password that nobody wrote as %2F, unless it follows a port.
+_USER = re.compile(r"//(?:[^/\s]*|[^/\s:@]*:(?!\d*/)[^\s@]*)@")
 # What an address may consist of (RFC 3986), less the quotes, which a file around it may end a text with.
 _ADDRESS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=%-]+")
 
@@ -28,6 +29,14 @@ def is_https(url: str) -> bool:
 def masked(text: str) -> str:
     """Return a text with `***` for the user and password of each address in it."""
     return _USER.sub("//***@", text)
+
+
+def holds_login(url: str) -> bool:
+    """Tell whether an address holds a password, or a user where that may be a secret too: ssh alone needs a name."""
+    parts = parts_of(url)
+    if parts is None:
+        return masked(url) != url
+    return "@" in parts.netloc and (parts.scheme != "ssh" or parts.password is not None)
 
 
 def holds_password(text: str) -> bool:

@@ -69,6 +69,15 @@ class BridgeRange(Table, frozen=True, kw_only=True):
     megatron: str
 
 
+class Refusal(Table, frozen=True, kw_only=True):
+    """The range of another package, `needs`, outside which some versions of a package refuse to be imported."""
+
+    package: str
+    versions: str
+    needs: str
+    range: str
+
+
 class MissingWheels(Table, frozen=True, kw_only=True):
     """Releases that have no wheel for some Pythons, on one architecture or, without `arch`, on both."""
 
@@ -90,6 +99,7 @@ class Compat(Table, frozen=True, kw_only=True):
     os: dict[str, Libraries]
     abi: tuple[Abi, ...]
     mcore_bridge: tuple[BridgeRange, ...]
+    imports: tuple[Refusal, ...]
     wheels: tuple[MissingWheels, ...]
     triton_importers: tuple[str, ...]
 

@@ -34,7 +34,7 @@ _NOT_CONTENT = ("# content:", "# Made by:")
 #: Parts of the inputs that are told apart where a lock is not current, besides each source.
 _PARTS = ("packages", "no_dependencies", "relax", "exclude", "indexes", "metadata")
 _SHORT = 12  # hex digits of a part's hash: they tell changes apart, they check nothing
-_MANY = ("incomplete", "differs", "sdist", "conflict")
+_MANY = ("source", "incomplete", "differs", "sdist", "conflict")
 
 
 class Conflict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,9 +63,10 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
     """The whole third-party package set of one variant on one architecture.
 
     `inputs` is the hash of what was asked (`inputs_hash`), `parts` those of its parts, by which is told which of them
-    are others now (`moved_pins`); `incomplete` says what could not be learned, `differs`
-    what is not the same on the other architecture, `conflicts` which demands are not met on purpose, `sdists` which
-    packages have no wheel there; what building those takes is part of the set.
+    are others now (`moved_pins`); `elsewhere` says which sources were read in a checkout that is not known to be what
+    they are pinned to (an older lock may lack that), `incomplete` what could not be learned, `differs` what is not the
+    same on the other architecture, `conflicts` which demands are not met on purpose, `sdists` which packages have no
+    wheel there; what building those takes is part of the set.
     """
 
     variant: str
@@ -73,6 +74,7 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     inputs: str
     parts: Mapping[str, str] = msgspec.field(default_factory=dict)
+    elsewhere: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     sdists: tuple[str, ...] = ()
@@ -102,6 +104,7 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
             f"# python: {self.python}",
             f"# inputs: {self.inputs}",
             *([f"# parts: {msgspec.json.encode(self.parts, order='sorted').decode()}"] if self.parts else []),
+            *(f"# source: {_one_line(text)}" for text in self.elsewhere),
             *(f"# incomplete: {_one_line(text)}" for text in self.incomplete),
             *(f"# differs: {_one_line(text)}" for text in self.differs),
             *(f"# sdist: {name}" for name in self.sdists),
@@ -196,6 +199,13 @@ def _inputs(variant: Variant, arch: Arch) -> dict[str, Any]:
             for source in variant.sources
         },
     }
+
+
+def foreign(lock: LockFile, shown: str, variant: str, arch: Arch) -> str:
+    """Say that the lock file `shown` is that of another variant or architecture than its name says, empty where not."""
+    if (lock.variant, lock.arch) == (variant, arch):
+        return ""
+    return f"{shown} is the lock of {lock.variant} {lock.arch.value}, not of {variant} {arch.value}"
 
 
 def moved_pins(lock: LockFile, variant: Variant) -> tuple[str, ...]:
@@ -368,6 +378,7 @@ class _Reader:
             "python": self.once["python"],
             "inputs": self.once["inputs"],
             "parts": self._parts(),
+            "elsewhere": tuple(self.many["source"]),
             "incomplete": tuple(self.many["incomplete"]),
             "differs": tuple(self.many["differs"]),
             "sdists": self._sdists(),

@@ -196,6 +196,11 @@ class Stack(Table, frozen=True, kw_only=True):
     tag: Annotated[
         str, Meta(description="Template of the tag; {source}, {package}, {cann}, {cann_tag}, {os}, {python}.")
     ] = ""
+    alias_tags: Annotated[
+        tuple[Text, ...],
+        Meta(description="Templates of tags that always stand for the newest; as `tag`, and {stack}, {os_family}."),
+    ] = ("latest-{stack}-{cann_tag}-{os_family}",)
+    end_of_support: Annotated[str, Meta(description="Last day on which it is supported, YYYY-MM-DD.")] = ""
     cann: Annotated[str, Meta(description="CANN release.")] = ""
     base_cann: Annotated[str, Meta(description="Release of the base image, where `cann` is laid over another.")] = ""
     os: Annotated[str, Meta(description="Operating system of the base image's tag.")] = ""

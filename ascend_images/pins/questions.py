@@ -168,16 +168,17 @@ def _finding(
 
 
 def _check_ref(lock: VersionsLock, one: AskedRef, needed: Collection[tuple[str, str]]) -> Iterable[Unanswered]:
+    """Of a commit in full a lock has nothing to say but what its submodules are: it means itself, on any day."""
     pin = " and ".join(one.pins)
     wanted = f"the commit of {one.ref} in {FILE}"
     entry = lock.ref(one.repository, one.ref)
-    if entry is None:
+    if entry is None and not is_commit(one.ref):
         before = [old.ref for old in lock.git if old.repository == one.repository and old.key not in needed]
         said = f"locked {' and '.join(before)}" if before else "not locked"
         yield _finding(one, "moved" if before else "missing", f"{pin}.ref is {one.ref}, {said}", wanted)
-    elif is_commit(one.ref) and entry.commit != one.ref:
+    elif entry is not None and is_commit(one.ref) and entry.commit != one.ref:
         yield _finding(one, "differs", f"{pin}.ref is the commit {one.ref}, locked {entry.commit}", wanted)
-    elif one.submodules and entry.submodules is None:
+    elif one.submodules and (entry is None or entry.submodules is None):
         yield _finding(
             one,
             "missing",

@@ -130,8 +130,8 @@ def _finding_text(finding: Finding, names: Sequence[str]) -> str:
     lines = [f"{finding.state}: {finding.rule} ({', '.join(names)})", f"  {finding.message}"]
     if finding.reason:
         lines.append(f"  because: {finding.reason}")
-    elif finding.state == "broken":
-        lines += [f"  wanted:  {finding.wanted}"] if finding.wanted else []
+    elif finding.wanted:
+        lines.append(f"  wanted:  {finding.wanted}")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """Pins to Variant: every default filled in, every name looked up, every rule asked."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -10,12 +10,13 @@ from ascend_images.errors import BadInput, unknown
 from ascend_images.pins import rules
 from ascend_images.pins.cann_layout import CannLayout, cann_layout
 from ascend_images.pins.cann_version import ReleaseVersion
-from ascend_images.pins.model import Cann, Pins, Stack, VariantEntry
+from ascend_images.pins.model import Cann, Pins, Source, Stack, VariantEntry
 from ascend_images.pins.overrides import overridden, parse_overrides, version_of_ref, with_v
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import answered, is_commit
 from ascend_images.pins.tags import BaseTag, ImageRef, OsFamily, render_tag, split_os, unique_tags
 from ascend_images.pins.tls import check_tls
+from ascend_images.pins.validate import dotted
 from ascend_images.pins.variant import Checkout, Finding, RunFile, Variant
 
 _NEEDED = ("repository", "tag", "cann", "os", "python")
@@ -72,8 +73,34 @@ def resolve(
 
 
 def resolve_all(pins: Pins, *, allow_broken: bool = False, to_be_locked: bool = False) -> tuple[Variant, ...]:
-    """Return every variant; raises BadInput as `resolve` does."""
-    return tuple(resolve(pins, name, allow_broken=allow_broken, to_be_locked=to_be_locked) for name in pins.variant)
+    """Return every variant; raises BadInput as `resolve` does, once for all of them."""
+    variants: list[Variant] = []
+    failed: dict[str, BadInput] = {}
+    for name in pins.variant:
+        try:
+            variants.append(resolve(pins, name, allow_broken=allow_broken, to_be_locked=to_be_locked))
+        except BadInput as error:
+            failed[name] = error
+    if failed:
+        raise _together(failed)
+    return tuple(variants)
+
+
+def _together(failed: Mapping[str, BadInput]) -> BadInput:
+    """Return one error for those of several variants: what they have in common is told once, with their names."""
+    owners: dict[str, list[str]] = {}
+    for name, error in failed.items():
+        for line in error.found.splitlines():
+            said = line.removeprefix(f"variant {name}: ").removeprefix(f"{name}: ")
+            owners.setdefault(said, []).append(name)
+    return BadInput(
+        # What a stack lacks is told with its name; for all else a person who asked for others has to see whose it is.
+        "\n".join(
+            said if said.startswith("stack ") else f"{', '.join(names)}: {said}" for said, names in owners.items()
+        ),
+        wanted="; ".join(dict.fromkeys(error.wanted for error in failed.values() if error.wanted)),
+        do="\n          ".join(dict.fromkeys(error.do for error in failed.values() if error.do)),
+    )
 
 
 def pinned_images(pins: Pins) -> dict[str, str]:
@@ -88,8 +115,21 @@ def pinned_images(pins: Pins) -> dict[str, str]:
             variants.append(_assembled(pins, name, pins.stack[entry.stack], entry, ""))
     return unique_tags(
         ((variant.name, f"{variant.repository}:{variant.tag}") for variant in variants),
-        {variant.name: _tag_values(variant) for variant in variants},
+        {variant.name: tag_values(variant) for variant in variants},
     )
+
+
+def tag_values(variant: Variant) -> dict[str, str]:
+    """Return what stands for each placeholder of the variant's tag."""
+    return {
+        **variant.packages,
+        **{source.name: source.ref for source in variant.sources},
+        "cann": variant.cann,
+        "hardware": variant.hardware,
+        "cann_tag": variant.chip.cann_tag,
+        "os": variant.os,
+        "python": variant.python,
+    }
 
 
 def _check_accepts(variant: Variant) -> None:
@@ -113,11 +153,13 @@ def _with_base(entry: VariantEntry, stack: Stack, image: ImageRef) -> VariantEnt
 
 def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_image: str) -> Variant:
     chosen = {key: getattr(entry, key, "") or getattr(stack, key) for key in (*_NEEDED, "base_cann")}
-    for key in _NEEDED:
-        if not chosen[key]:
-            raise BadInput(
-                f'variant {name}: nothing says its "{key}"', do=f"write it in stack.{entry.stack} or in variant.{name}"
-            )
+    unsaid = [f'"{key}"' for key in _NEEDED if not chosen[key]]
+    if unsaid:
+        raise BadInput(
+            f"variant {name}: nothing says its {' and '.join(unsaid)}",
+            do=f"write {'it' if len(unsaid) == 1 else 'them'} in {dotted(('stack', entry.stack))} or in "
+            f"{dotted(('variant', name))}",
+        )
     hardware = pins.hardware[entry.hardware]
     cann = _release_name(pins, chosen["cann"])
     base_cann = _release_name(pins, chosen["base_cann"] or cann)
@@ -133,7 +175,7 @@ def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_im
     layout = cann_layout(cann, python_home)
     soc_version = (entry.soc_version or hardware.soc_version).strip().lower()
     packages = _packages(pins, stack, cann, hardware.triton)
-    sources = tuple(_checkout(source_name, source) for source_name, source in stack.sources.items())
+    sources = _checkouts(entry.stack, stack)
     platforms = tuple(Arch(platform) for platform in entry.platforms)
     tag = f"{base_cann}-{hardware.cann_tag}-{chosen['os']}-py{chosen['python']}"
     variant = Variant(
@@ -176,7 +218,7 @@ def _assembled(pins: Pins, name: str, stack: Stack, entry: VariantEntry, base_im
         metadata=pins.metadata,
         findings=(),
     )
-    return msgspec.structs.replace(variant, tag=render_tag(chosen["tag"], _tag_values(variant)))
+    return msgspec.structs.replace(variant, tag=render_tag(chosen["tag"], tag_values(variant)))
 
 
 def _release_name(pins: Pins, text: str) -> str:
@@ -198,17 +240,33 @@ def _packages(pins: Pins, stack: Stack, cann: str, triton: bool) -> dict[str, st
     return packages
 
 
-def _checkout(name: str, source: msgspec.Struct) -> Checkout:
+def _checkouts(name: str, stack: Stack) -> tuple[Checkout, ...]:
+    """Return the sources of the stack called `name`; raises BadInput that names every key which they lack."""
+    lacks = {
+        source: [f'"{key}"' for key in ("git", "ref", "path", "module") if not getattr(table, key)]
+        for source, table in stack.sources.items()
+    }
+    lacks = {source: keys for source, keys in lacks.items() if keys}
+    if lacks:
+        raise BadInput(
+            "\n".join(
+                f"stack {name}: source {source}: {' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} missing"
+                for source, keys in lacks.items()
+            ),
+            do=f"write {'it' if sum(map(len, lacks.values())) == 1 else 'them'} in "
+            + " and ".join(f"[{dotted(('stack', name, 'sources', source))}]" for source in lacks),
+        )
+    return tuple(_checkout(source, table) for source, table in stack.sources.items())
+
+
+def _checkout(name: str, source: Source) -> Checkout:
     fields = msgspec.structs.asdict(source)
-    ref = with_v(name, fields["ref"])
-    for key in ("git", "ref", "path", "module"):
-        if not fields[key]:
-            raise BadInput(f'source {name}: "{key}" is missing', do=f"write it in sources.{name}")
+    ref = with_v(name, source.ref)
     fields |= {
         "ref": ref,
         "commit": ref if is_commit(ref) else "",
-        "version": fields["version"] or version_of_ref(ref),
-        "distribution": fields["distribution"] or name,
+        "version": source.version or version_of_ref(ref),
+        "distribution": source.distribution or name,
     }
     return Checkout(name=name, **fields)
 
@@ -219,7 +277,7 @@ def _runs(pins: Pins, cann: str, ops_package: str, platforms: Sequence[Arch]) ->
     if missing:
         raise BadInput(
             f"CANN {cann} cannot be laid over another release: its {' and '.join(missing)} packages are not known",
-            do=f'write cann."{cann}".run.{missing[0]}.url',
+            do="write " + " and ".join(f"{dotted(('cann', cann, 'run', part))}.url" for part in missing),
         )
     files = []
     for arch in platforms:
@@ -244,16 +302,3 @@ def _environment(
 
 def _system_packages(stack: Stack, family: OsFamily) -> tuple[str, ...]:
     return stack.system.apt if family is OsFamily.UBUNTU else stack.system.yum
-
-
-def _tag_values(variant: Variant) -> dict[str, str]:
-    """Return what stands for each placeholder of the variant's tag."""
-    return {
-        **variant.packages,
-        **{source.name: source.ref for source in variant.sources},
-        "cann": variant.cann,
-        "hardware": variant.hardware,
-        "cann_tag": variant.chip.cann_tag,
-        "os": variant.os,
-        "python": variant.python,
-    }

@@ -19,6 +19,7 @@ from ascend_images.pins.compat import Abi, Compat, base_version, compat, fits, v
 from ascend_images.pins.model import Pins
 from ascend_images.pins.overrides import version_of_ref
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import is_commit
 from ascend_images.pins.tags import BaseTag, ImageRef, placeholders
 from ascend_images.pins.validate import dotted
 from ascend_images.pins.variant import TORCH_TRIO, Checkout, Finding, Variant
@@ -111,8 +112,9 @@ def default_triton_ascend(pins: Pins, cann: str) -> str:
 
 
 def constraints(variant: Variant) -> tuple[str, ...]:
-    """Return what the rules ask of packages that are not pinned, as requirements, for the resolver."""
-    if "numpy" in {_canonical(name) for name in variant.packages}:
+    """Return what the rules ask of packages that are not pinned to one version, as requirements, for the resolver."""
+    pinned = {_canonical(name): pin for name, pin in variant.packages.items()}
+    if version(pinned.get("numpy", "")) is not None:
         return ()
     numpy = _numpy_range(compat(), variant.cann, variant.python)
     return (f"numpy{numpy}",) if numpy else ()
@@ -133,6 +135,7 @@ def _finding(rule: Rule, problem: Problem, variant: Variant) -> Finding:
 
 def _unused_accepts(variant: Variant, findings: Iterable[Finding]) -> Iterator[Finding]:
     used = {finding.rule for finding in findings if finding.state == "accepted"}
+    not_asked = {finding.rule: finding.message for finding in findings if finding.state == "unknown"}
     known = [rule.id for rule in RULES]
     for accepted in variant.accept:
         if accepted not in known:
@@ -140,6 +143,10 @@ def _unused_accepts(variant: Variant, findings: Iterable[Finding]) -> Iterator[F
             yield Finding(
                 rule=UNUSED_ACCEPT, state="broken", message=message, reason="", wanted=nearest(accepted, known)
             )
+        elif accepted not in used and accepted in not_asked:
+            # Nobody knows whether it is needed: to call it needless would have it removed, and missed afterwards.
+            message = f'the accept "{accepted}" could not be asked: {not_asked[accepted]}'
+            yield Finding(rule=UNUSED_ACCEPT, state="unknown", message=message, reason="")
         elif accepted not in used:
             message = f'the accept "{accepted}" accepts nothing: the rule holds'
             wanted = f"no accept.{accepted} in stack {variant.stack}"
@@ -237,10 +244,18 @@ def _with_cpu(pin: str) -> str:
 def _index_of_triton_ascend(asked: Asked) -> Iterator[Problem]:
     pin, variant = asked.package("triton-ascend"), asked.variant
     parsed = version(pin)
-    if parsed is None or (parsed.release < _TRITON_ASCEND_ELSEWHERE_FROM and fits(f"{variant.python}.0", "<3.12")):
+    in_default = parsed is not None and parsed.release < _TRITON_ASCEND_ELSEWHERE_FROM
+    if not pin or (in_default and fits(f"{variant.python}.0", "<3.12")):
         return
     missing = [arch for arch in variant.platforms if not _index_of(asked, "triton-ascend", arch)]
-    if missing:
+    if missing and parsed is None:
+        yield Problem(
+            f"triton-ascend {pin} is a range, and no index serves it on {' and '.join(missing)}: whether the default "
+            "one has what is locked is not known",
+            "one version, or an [index.…] that serves triton-ascend",
+            unknown=True,
+        )
+    elif missing:
         yield Problem(
             f"triton-ascend {pin} for Python {variant.python} on {' and '.join(missing)}: no index serves it, and the "
             "default one has it up to 3.2.0 and for Python below 3.12 only",
@@ -270,15 +285,21 @@ def _row_of_vllm_ascend(asked: Asked) -> Iterator[Problem]:
     source = asked.sources.get("vllm-ascend")
     if source is None:
         return
+    if not source.version:
+        yield _no_version(source, "which row of vLLM Ascend's compatibility table it has to meet")
+        return
     row = asked.tables.vllm_ascend.get(source.version)
     if row is None:
-        what = f"vLLM Ascend {source.version or source.ref}"
-        yield Problem(f"the compatibility table has no row for {what}", unknown=True)
+        yield Problem(f"the compatibility table has no row for vLLM Ascend {source.version}", unknown=True)
         return
     variant = asked.variant
     vllm = asked.sources.get("vllm")
+    if vllm is not None and not vllm.version:
+        yield _no_version(vllm, f"whether it is the vLLM {row.vllm} of the row of vLLM Ascend {source.version}")
+    if not asked.package("torch-npu"):
+        yield _not_pinned("torch_npu", f"the {row.torch_npu} of the row of vLLM Ascend {source.version}")
     pairs = [
-        ("vLLM", vllm.version if vllm else "", row.vllm),
+        ("vLLM", vllm.version if vllm else asked.package("vllm"), row.vllm),
         ("torch_npu", asked.package("torch-npu"), row.torch_npu),
         ("triton-ascend", asked.package("triton-ascend"), row.triton_ascend),
     ]
@@ -295,6 +316,20 @@ def _row_of_vllm_ascend(asked: Asked) -> Iterator[Problem]:
             f"the row of vLLM Ascend {source.version} is not met: {'; '.join(differing)}",
             f"the row, {_shown(msgspec.structs.replace(row, cann=cann, cann_by_chip={}))}",
         )
+
+
+def _no_version(source: Checkout, open_question: str) -> Problem:
+    """Return what is said where a rule would have to know the version of a source; its ref says none."""
+    place = source.ref[:12] if is_commit(source.ref) else source.ref
+    return Problem(
+        f"{source.name} at {place} has no known version, so {open_question} is not known",
+        f"the version that is there: sources.{source.name}.version",
+        unknown=True,
+    )
+
+
+def _not_pinned(name: str, wanted: str) -> Problem:
+    return Problem(f"{name} is not pinned: whether it is {wanted} is not known", f"a pin of {name}", unknown=True)
 
 
 def _wheel_of_vllm_ascend(asked: Asked) -> Iterator[Problem]:
@@ -315,12 +350,17 @@ def _row_of_mindspeed(asked: Asked) -> Iterator[Problem]:
     source = asked.sources.get("mindspeed")
     if source is None:
         return
+    if not source.version:
+        yield _no_version(source, "which row of MindSpeed's table it has to meet")
+        return
     row = asked.tables.mindspeed.get(source.version)
     if row is None:
-        yield Problem(f"MindSpeed's table has no row for {source.version or source.ref}", unknown=True)
+        yield Problem(f"MindSpeed's table has no row for {source.version}", unknown=True)
         return
     variant = asked.variant
     torch = base_version(asked.package("torch"))
+    if not torch:
+        yield _not_pinned("torch", f"the {row.torch} of the row of MindSpeed {source.version}")
     differing = [
         f"{name} {found}, not {wanted}"
         for name, found, wanted in (
@@ -340,6 +380,9 @@ def _megatron_of_mindspeed(asked: Asked) -> Iterator[Problem]:
     mindspeed, megatron = asked.sources.get("mindspeed"), asked.sources.get("megatron-lm")
     if mindspeed is None or megatron is None:
         return
+    for source in (mindspeed, megatron):
+        if not source.version:
+            yield _no_version(source, "whether MindSpeed and Megatron-LM are of one series")
     one, other = version(mindspeed.version), version(megatron.version)
     if one is not None and other is not None and one.release[:2] != other.release[:2]:
         series = ".".join(str(number) for number in one.release[:2])
@@ -351,7 +394,12 @@ def _megatron_of_mindspeed(asked: Asked) -> Iterator[Problem]:
 
 def _megatron_of_bridge(asked: Asked) -> Iterator[Problem]:
     bridge, megatron = asked.sources.get("mcore-bridge"), asked.sources.get("megatron-lm")
-    if bridge is None or megatron is None or not bridge.version or not megatron.version:
+    if bridge is None or megatron is None:
+        return
+    unversioned = [source for source in (bridge, megatron) if not source.version]
+    for source in unversioned:
+        yield _no_version(source, "whether mcore-bridge takes this Megatron-LM")
+    if unversioned:
         return
     for row in asked.tables.mcore_bridge:
         if fits(bridge.version, row.bridge):
@@ -452,6 +500,28 @@ def _links_tvm_ffi(pin: str) -> bool:
     return parsed.release >= (0, 2) if parsed is not None else not fits("0.1.999", pin)
 
 
+def _accepted_by_import(asked: Asked) -> Iterator[Problem]:
+    for row in asked.tables.imports:
+        pin, other = asked.package(_canonical(row.package)), asked.package(_canonical(row.needs))
+        if not pin or (version(pin) is not None and not fits(pin, row.versions)):
+            continue
+        if version(other) is not None and fits(other, row.range):
+            continue
+        if version(pin) is None or version(other) is None:
+            vague = f"{row.package} {pin} is a range" if version(pin) is None else ""
+            vague = vague or (f"{row.needs} {other} is a range" if other else f"{row.needs} is not pinned")
+            yield Problem(
+                f"{vague}: {row.package}{row.versions} refuses any {row.needs} but {row.range} when it is imported",
+                f"one version of {row.package} and of {row.needs}",
+                unknown=True,
+            )
+        else:
+            yield Problem(
+                f"{row.package} {pin} refuses {row.needs} {other} when it is imported",
+                f"{row.needs}{row.range}, or {row.package} not {row.versions}",
+            )
+
+
 def _numpy_of_cann(asked: Asked) -> Iterator[Problem]:
     allowed = _numpy_range(asked.tables, asked.variant.cann, asked.variant.python)
     if allowed is None:
@@ -462,7 +532,10 @@ def _numpy_of_cann(asked: Asked) -> Iterator[Problem]:
     numpy = asked.package("numpy")
     if not numpy:
         yield Problem(f"numpy is not pinned; the lock takes one in {allowed}", f"a pin in {allowed}", unknown=True)
-    elif version(numpy) is not None and not fits(numpy, allowed):
+    elif version(numpy) is None:
+        message = f"numpy {numpy} is a range; the lock takes one of it in {allowed}"
+        yield Problem(message, f"a pin in {allowed}", unknown=True)
+    elif not fits(numpy, allowed):
         yield Problem(
             f"numpy {numpy} with CANN {asked.variant.cann} ({asked.tables.sources['numpy']})", f"numpy{allowed}"
         )
@@ -603,6 +676,7 @@ RULES = (
     Rule("base-offered", "base images exist for some chips, systems and Pythons", _base_is_offered),
     Rule("triton-hardware", "triton-ascend supports some families", _triton_on_hardware),
     Rule("xgrammar-tvm-ffi", "xgrammar links apache-tvm-ffi from 0.2 on", _tvm_ffi_of_xgrammar),
+    Rule("import-refused", "some packages refuse others when imported, which no metadata says", _accepted_by_import),
     Rule("numpy-cann", "CANN's Python parts take a range of numpy", _numpy_of_cann),
     Rule("abi", "binaries ask for symbol versions of the system's C and C++ libraries", _abi_of_os),
     Rule("wheel-missing", "some releases lack wheels that their sisters have", _wheel_exists),

@@ -6,6 +6,7 @@ Each fault has the path of its key. What needs a whole variant is asked elsewher
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
 from functools import lru_cache
 from pathlib import PurePosixPath
 
@@ -95,6 +96,8 @@ def stack_faults(stack: Stack, path: Path = ()) -> Iterator[Fault]:
     for name, source in stack.sources.items():
         yield from _source((*path, "sources", name), source)
     yield from _places(stack, path)
+    if stack.end_of_support and not _is_day(stack.end_of_support):
+        yield Fault((*path, "end_of_support"), f'"{stack.end_of_support[:80]}" is no day, such as 2027-06-30')
     yield from _all_matching((*path, "checks"), stack.checks, _DOTTED, "a module or module.attribute")
     for number, patch in enumerate(stack.patches):
         here = (*path, "patches", number)
@@ -239,6 +242,13 @@ def _requirements(path: Path, lines: Iterable[str]) -> Iterator[Fault]:
 def _all_matching(path: Path, texts: Iterable[str], pattern: re.Pattern[str], wanted: str) -> Iterator[Fault]:
     for number, text in enumerate(texts):
         yield from _matching((*path, number), text, pattern, wanted)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _matching(path: Path, text: str, pattern: re.Pattern[str], wanted: str) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform as machine
+import re
 import secrets
 import threading
 import time
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import docker
-from docker.errors import APIError, ImageNotFound, NotFound
+from docker.errors import APIError, ImageNotFound, InvalidRepository, NotFound
 from docker.models.containers import Container
 from requests.exceptions import ConnectionError as RequestConnectionError
 from requests.exceptions import ReadTimeout
 
-from ascend_images.errors import BadInput
+from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, MissingTool
 from ascend_images.host.connect import plainly
 from ascend_images.host.containers import file_in, packed
 from ascend_images.inside.facts.environment import shown
@@ -35,6 +36,12 @@ _LARGEST = 64 << 20
 _EXEC_SECONDS = 15.0
 _EXEC_BYTES = 1 << 20
 _CHUNK_END = b"\0\0"
+# What an engine says, in lower case, when a registry answered that there is no such image for this user or platform;
+# all else may be a fault of the way to it.
+_ANSWER = re.compile(
+    r"not found|manifest unknown|name unknown|does not exist|denied|unauthorized|authorization failed|403 forbidden"
+    r"|no match|cannot be used on this platform|does not match|unsupported m|invalid reference"
+)
 
 _ENVIRONMENT_PROBE = r"command -v python3 || true; printf '\0'; env -0 && printf '\0'"
 
@@ -107,8 +114,9 @@ def observe(
 
     `arguments` are those of the SDK's `containers.create` that give it NPUs; `limit` is the time in seconds after which
     it is ended, `build` what to type where the engine has no such image. The image's own ENTRYPOINT stays: the facts
-    are those of `docker run IMAGE`. Raises BadInput for an image that cannot be had or made a container of, MissingTool
-    for an engine that does not answer.
+    are those of `docker run IMAGE`. Raises BadInput for an image that nobody has or that no container can be made of,
+    LookupIncomplete for one whose registry gives no answer, MissingTool for an engine that does not answer or has no
+    room.
     """
     with plainly():
         _remove_left(client)
@@ -141,7 +149,7 @@ def observe(
 
 
 def _image(client: docker.DockerClient, reference: str, platform: str, build: str) -> Any:
-    """Return an image of the engine's, fetched where it has none; raises BadInput."""
+    """Return an image of the engine's, fetched where it has none; raises what `_not_fetched` gives."""
     try:
         image = client.images.get(reference)
     except (ImageNotFound, APIError):
@@ -149,14 +157,44 @@ def _image(client: docker.DockerClient, reference: str, platform: str, build: st
     if image is not None and (not platform or platform == f"{image.attrs['Os']}/{image.attrs['Architecture']}"):
         return image
     try:
-        return client.images.pull(reference, platform=platform or None)
-    except APIError as error:
+        image = _pulled(client, reference, platform)
+    except (APIError, InvalidRepository) as error:
+        raise _not_fetched(f"{reference}{f' for {platform}' if platform else ''}", build, error) from None
+    found = f"{image.attrs['Os']}/{image.attrs['Architecture']}"
+    if platform and found != platform:
+        # An engine that has several images of an index shows its own platform's, whichever was fetched last.
         raise BadInput(
-            f"{reference}{f' for {platform}' if platform else ''}: neither on the engine nor to be fetched: "
-            f"{error.explanation or error}",
-            wanted="an image of this engine, or one that a registry has",
-            do=build or "docker image ls",
-        ) from None
+            f"{reference}: the engine has several images under this name, and gives that of {found}",
+            wanted=f"the image of {platform}, by its own digest",
+            do=f"docker buildx imagetools inspect {reference}, then --image REPOSITORY@DIGEST --platform {platform}",
+        )
+    return image
+
+
+def _pulled(client: docker.DockerClient, reference: str, platform: str) -> Any:
+    """Fetch an image and return it; raises APIError, InvalidRepository for what no image can be called.
+
+    What goes wrong once the engine has begun to tell of it is only told there, and the SDK's own `pull` passes over it.
+    """
+    for line in client.api.pull(reference, stream=True, decode=True, platform=platform or None):
+        if "error" in line:
+            raise APIError(str(line["error"]))
+    return client.images.get(reference)
+
+
+def _not_fetched(what: str, build: str, error: Exception) -> AscendImagesError:
+    """Return what it means that an image was not fetched: nobody has it, its registry is out of reach, no room."""
+    status = error.status_code if isinstance(error, APIError) else None
+    said = str(getattr(error, "explanation", None) or error)
+    found = f"{what}: neither on the engine nor to be fetched: {said}"
+    if "no space left" in said.lower():
+        return MissingTool(found, wanted="room on the engine's disk", do="docker system df")
+    answered = isinstance(error, InvalidRepository) or (status is not None and 400 <= status < 500)
+    if answered or _ANSWER.search(said.lower()):
+        wanted = "an image of this engine, or one that a registry has"
+        return BadInput(found, wanted=wanted, do=build or "docker image ls")
+    wanted = "an image of this engine, or a registry that answers it"
+    return LookupIncomplete(found, wanted=wanted, do=build or "the same again when it answers")
 
 
 def _whose() -> str:

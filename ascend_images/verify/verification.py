@@ -9,7 +9,7 @@ from typing import Any
 
 import docker
 
-from ascend_images.errors import AscendImagesError, BadInput
+from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete
 from ascend_images.inside.answers import Said
 from ascend_images.inside.image import read_image
 from ascend_images.inside.lock import Lock, parse_lock
@@ -116,7 +116,7 @@ def _look(client: docker.DockerClient, job: Job) -> tuple[Observed | None, Ascen
             limit=job.limit,
             build=job.build,
         )
-    except BadInput as error:
+    except (BadInput, LookupIncomplete) as error:
         return None, error
     return seen, None
 

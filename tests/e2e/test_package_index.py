@@ -1,5 +1,6 @@
 """Packages locked from an index of this machine: what was taken back, what came later, an index that dies midway."""
 
+import base64
 import hashlib
 import http.server
 import json
@@ -14,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from ascend_images.errors import LookupIncomplete
+from ascend_images.lock.anew import UvAnew
 from ascend_images.lock.catalog import Catalog
 from ascend_images.lock.lock import known_locks, lock_variant, write_locks
 from ascend_images.lock.means import Means
@@ -33,13 +35,18 @@ BOTH = (Arch.ARM64, Arch.AMD64)
 
 @dataclass
 class Index:
-    """An index of wheels without content; `limit` is how many answers it gives before it gives none."""
+    """An index of wheels without content; `limit` is how many answers it gives before it gives none.
+
+    `max_age` is for how many seconds its answers may be kept; `logins` are those that came with questions.
+    """
 
     folder: Path
     url: str = ""
     days: dict[str, str] = field(default_factory=dict)
     yanked: set[str] = field(default_factory=set)
     limit: int | None = None
+    max_age: int = 0
+    logins: set[str] = field(default_factory=set)
 
     def add(self, name: str, version: str, *requires: str, day: str = "2026-01-01") -> None:
         wheel = write_wheel(Placeholder(name, version, tuple(map(Requirement, requires))), self.folder)
@@ -85,6 +92,9 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
             self.send_response(200 if body else 404)
             self.send_header("Content-Type", JSON if folder == "simple" else "application/octet-stream")
             self.send_header("Content-Length", str(len(body or b"")))
+            if made.max_age:
+                self.send_header("Cache-Control", f"max-age={made.max_age}")
+            made.logins.add(self.headers.get("Authorization", ""))
             self.end_headers()
             if self.command == "GET":
                 self.wfile.write(body or b"")
@@ -105,7 +115,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 @pytest.fixture
 def means(index: Index, tmp_path: Path) -> Means:
     address = f"{index.url}/simple"
-    return Means(packages=Catalog(tmp_path / "cache", address), resolver=Uv(address), cache=tmp_path / "cache")
+    return Means(packages=Catalog(tmp_path / "cache", address), resolver=UvAnew(address), cache=tmp_path / "cache")
 
 
 def anew(means: Means, tmp_path: Path) -> Means:
@@ -165,3 +175,34 @@ def test_offline_what_was_learned_before_is_enough(index: Index, means: Means, t
     assert lock_variant(ONE, BOTH, {}, offline) == first
     with pytest.raises(LookupIncomplete, match="not asked"):
         lock_variant(variant({"app": "1", "other": "1"}), BOTH, {}, offline)
+
+
+def test_what_was_published_a_moment_ago_is_there_though_lists_were_kept(
+    index: Index, means: Means, tmp_path: Path
+) -> None:
+    index.max_age = 600
+    address = f"{index.url}/simple"
+
+    def next_command(*, fresh: bool = False) -> Means:
+        resolver = UvAnew(address, fresh=fresh)
+        return replace(means, packages=Catalog(tmp_path / "cache", address, fresh=fresh), resolver=resolver)
+
+    lock_variant(ONE, BOTH, {}, means)
+    index.add("app", "2", "lib>=2")
+    index.add("lib", "2.0")
+    found = lock_variant(variant({"app": "2"}), BOTH, {}, next_command())
+    assert found[Arch.AMD64].versions == {"app": "2", "lib": "2.0"}
+    index.add("lib", "3.0")
+    assert lock_variant(ONE, BOTH, {}, next_command())[Arch.ARM64].versions["lib"] == "2.0"
+    assert lock_variant(ONE, BOTH, {}, next_command(fresh=True))[Arch.ARM64].versions["lib"] == "3.0"
+
+
+def test_the_password_of_an_index_reaches_it_and_no_file(index: Index, means: Means, tmp_path: Path) -> None:
+    address = f"{index.url}/simple".replace("//", "//me:s3cret@")
+    private = replace(means, packages=Catalog(tmp_path / "cache", address), resolver=UvAnew(address))
+    assert lock_variant(ONE, BOTH, {}, private)[Arch.ARM64].versions == {"app": "1", "lib": "1.0"}
+    login = "Basic " + base64.b64encode(b"me:s3cret").decode()
+    assert login in index.logins
+    kept = [path for folder in ("cache", "uv") for path in (tmp_path / folder).rglob("*") if path.is_file()]
+    assert kept
+    assert [path.name for path in kept if b"s3cret" in path.read_bytes() or login.encode() in path.read_bytes()] == []

@@ -158,6 +158,55 @@ def test_a_commit_without_a_version_is_said(project: Path) -> None:
     assert told.notes == ()
 
 
+MINDSPEED = "e4772499f7eb9fa9a68919dd1eaddef00e915b2d"  # of core_r0.16.0, by the lock
+
+
+def test_another_name_of_the_same_commit_leaves_the_version_as_it_is() -> None:
+    """As reported: a branch to its own locked commit lost its version, and an accept was said to accept nothing."""
+    plan = planned(ROOT, REAL, {"ms-swift.MindSpeed": MINDSPEED})
+    assert plan.title == f"Bump ms-swift.MindSpeed core_r0.16.0 -> {MINDSPEED}"
+    assert plan.notes == ("ms-swift.MindSpeed.version stays 0.16.0: it is the same commit",)
+    changed = [line for line in plan.text.splitlines() if line not in REAL.splitlines()]
+    assert changed == [f'ref = "{MINDSPEED}"']
+    assert {source.version for one in plan.variants for source in one.sources if source.name == "MindSpeed"} == {
+        "0.16.0"
+    }
+
+
+def test_a_version_that_only_the_ref_said_is_written_beside_its_commit(project: Path) -> None:
+    plan = planned(project, PINS, {"vllm": "e" * 40})
+    assert plan.notes == ("small.vllm.version stays 0.18.0: it is the same commit",)
+    assert f'ref = "{"e" * 40}"\n' in plan.text
+    assert 'version = "0.18.0"\n' in plan.text
+    back = planned(project, plan.text, {"vllm": "v0.18.0"})
+    assert 'version = "0.18.0"' not in back.text, "the ref says it again"
+
+
+def test_a_version_that_is_typed_counts_before_the_one_that_was() -> None:
+    plan = planned(ROOT, REAL, {"ms-swift.MindSpeed": MINDSPEED, "ms-swift.MindSpeed.version": "0.16.1"})
+    assert {source.version for one in plan.variants for source in one.sources if source.name == "MindSpeed"} == {
+        "0.16.1"
+    }
+
+
+def test_a_commit_that_nobody_knows_asks_for_its_version_and_leaves_the_accepts_alone() -> None:
+    plan = planned(ROOT, REAL, {"ms-swift.MindSpeed": "f" * 40})
+    assert plan.notes[0] == (
+        f"which version is at {'f' * 40} is not known; say it: --also ms-swift.MindSpeed.version=VERSION"
+    )
+    assert [note.split(": ")[2] for note in plan.notes[1:]] == ["mindspeed-row", "mindspeed-megatron"]
+
+
+def test_where_rules_are_broken_the_version_is_asked_for_before_the_accepts() -> None:
+    with pytest.raises(BadInput) as error:
+        planned(ROOT, REAL, {"ms-swift.MindSpeed": "f" * 40, "ms-swift.torch": "2.9.0"})
+    assert "unused-accept" not in error.value.found
+    assert error.value.do.startswith(
+        f"which version is at {'f' * 40} is not known; say it: --also ms-swift.MindSpeed.version=VERSION; "
+        "move the other pins as well"
+    )
+
+
 def test_an_accept_that_a_bump_makes_needless_has_to_go_first() -> None:
     with pytest.raises(BadInput) as error:
         planned(ROOT, REAL, {"ms-swift-cann8.5.torch_npu": "2.9.0"})

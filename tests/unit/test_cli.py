@@ -12,7 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 from invoke.exceptions import Exit
+from invoke.parser import Parser
 
+import tasks
 from ascend_images import cli, errors
 from ascend_images.errors import AscendImagesError, BadInput
 from ascend_images.images.run import Interrupted
@@ -344,3 +346,26 @@ def test_a_day_is_read_and_nothing_else_is_one() -> None:
         with pytest.raises(BadInput, match=f"--as-of {text}") as caught:
             cli.day(text, "--as-of")
         assert caught.value.wanted == "a day: YYYY-MM-DD"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lock --check --update numpy",
+        "lock --check --fresh --mirror cn",
+        "lock --check --as-of 2026-01-01",
+        "lock --check --source vllm=x",
+        "lock --check --explain numpy",
+        "lock --explain numpy --update numpy",
+        "lock --explain numpy --as-of 2026-01-01",
+        "lock --all --offline --fresh",
+        "lock --offline --update base",
+    ],
+)
+def test_flags_of_lock_that_would_not_be_heeded_are_refused(line: str) -> None:
+    (context,) = Parser(contexts=tasks.namespace.to_contexts()).parse_argv(line.split())
+    given = {name: value for name, value in context.as_kwargs.items() if value is not None}
+    with pytest.raises(Exit) as ended:
+        tasks.namespace.tasks["lock"].body(CONTEXT, **given)
+    assert ended.value.code == 2
+    assert "which it would not heed" in str(ended.value.message)

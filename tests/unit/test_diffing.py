@@ -1,5 +1,6 @@
 """Two states of the project compared: what is told, in which order, and how it is cut for a pull request."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_images import diffing
 from ascend_images.difference_report import among, as_markdown, as_text
 from ascend_images.diffing import Difference, DockerfileChange, compare
 from ascend_images.errors import BadInput, MissingTool
@@ -167,6 +169,88 @@ def test_without_git_two_variants_can_be_compared_and_revisions_cannot(
     monkeypatch.setenv("PATH", "")
     assert compare(project, "base", "small").anything
     with pytest.raises(MissingTool, match="git is not installed"):
+        compare(project, "HEAD")
+
+
+# --- git cannot be used -----------------------------------------------------------------------------------------------
+
+
+def test_where_no_repository_is_the_revision_is_not_blamed(project: Path) -> None:
+    shutil.rmtree(project / ".git")
+    with pytest.raises(BadInput, match=r"^no git repository here"):
+        compare(project, "HEAD")
+
+
+def test_a_repository_of_another_user_is_told_with_what_makes_git_take_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+    with pytest.raises(MissingTool, match=r"^git refuses: detected dubious ownership in repository at ") as error:
+        compare(project, "HEAD")
+    assert error.value.do == f"git config --global --add safe.directory {project}"
+
+
+def test_what_a_shallow_clone_lacks_is_no_typing_error(project: Path) -> None:
+    moved(project)
+    git(project, "commit", "--quiet", "--all", "-m", "two")
+    clone = project / "build" / "clone"
+    git(project, "clone", "--quiet", "--depth=1", project.as_uri(), str(clone))
+    assert not compare(clone, "HEAD").anything
+    with pytest.raises(BadInput, match='"HEAD~1" is no variant, and not in this clone, which is shallow') as error:
+        compare(clone, "HEAD~1")
+    assert error.value.do == "git fetch --unshallow"
+
+
+def test_a_repository_without_a_commit_says_so(project: Path) -> None:
+    git(project, "checkout", "--quiet", "--orphan", "empty")
+    with pytest.raises(BadInput, match="this git repository has no commit yet"):
+        compare(project, "HEAD")
+
+
+def test_what_git_says_of_a_name_is_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "error: short object ID beef is ambiguous\nhint: The candidates are:\nfatal: Needed a single revision\n"
+    real = diffing.git
+
+    def ambiguous(root: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        if words[-1] == "beef^{commit}":
+            return subprocess.CompletedProcess([], 128, "", said)
+        return real(root, *words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(diffing, "git", ambiguous)
+    with pytest.raises(BadInput, match='cannot take "beef" for a revision: short object ID beef is ambiguous'):
+        compare(project, "beef")
+
+
+def test_a_repository_that_is_damaged_is_not_taken_for_one_without_the_file(project: Path) -> None:
+    blob = git(project, "rev-parse", f"HEAD:{PINS_FILE}")
+    path = project / ".git" / "objects" / blob[:2] / blob[2:]
+    path.chmod(0o644)
+    path.write_bytes(b"damaged")
+    with pytest.raises(MissingTool, match=rf"(?s)^{PINS_FILE} of HEAD cannot be read: error: .*unable to unpack"):
+        compare(project, "HEAD")
+    path.unlink()
+    with pytest.raises(MissingTool, match=rf"^{PINS_FILE} of HEAD cannot be read: its content is not in this repos"):
+        compare(project, "HEAD")
+
+
+def test_links_of_a_revision_are_followed(project: Path) -> None:
+    (project / "shared").mkdir()
+    (project / PINS_FILE).rename(project / "shared" / PINS_FILE)
+    (project / PINS_FILE).symlink_to(f"shared/{PINS_FILE}")
+    (project / "locks").rename(project / "shared" / "locks")
+    (project / "locks").symlink_to("shared/locks")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "-m", "links")
+    found = compare(project, "HEAD")
+    assert not found.anything
+    assert found.notes == ()
+    (project / PINS_FILE).unlink()
+    (project / PINS_FILE).symlink_to(project.parent / "outside.toml")
+    git(project, "commit", "--quiet", "--all", "-m", "a link that leads out")
+    (project.parent / "outside.toml").write_text(TWO)
+    with pytest.raises(BadInput, match=r"HEAD has no versions\.toml"):
         compare(project, "HEAD")
 
 

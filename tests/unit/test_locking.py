@@ -1,8 +1,11 @@
 """Locking a selection: versions.lock and package locks together, nothing lost, all that is wrong told at the end."""
 
+import dataclasses
 import os
 import shutil
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -14,15 +17,19 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from ascend_images import generated, locking
 from ascend_images.errors import BadInput, CheckFailed, LookupIncomplete
-from ascend_images.lock.reach import MovedError
+from ascend_images.lock.git import GitClient
+from ascend_images.lock.means import Means
+from ascend_images.lock.reach import MovedError, UnreachableError
 from ascend_images.lock.versions import Hosts
 from ascend_images.locking import Renewal
 from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, input_parts, inputs_hash
+from ascend_images.pins.model import Mirror
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import asked
 from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import FILE, VersionsLock
 from ascend_images.selection import Selection, select
+from ascend_images.standing import Standing, standing
 from tests.lock_kit import FakeIndex, means
 from tests.remotes import FakeFiles, FakeGit, FakeImages, commit, digest
 
@@ -102,12 +109,24 @@ class World:
             self.told.append(line)
         return self.told
 
+    def usual_means(self, mirror: Mirror, say: Callable[[str], None], **_: Any) -> Means:
+        return dataclasses.replace(means(FakeIndex(), self.root.parent, say), mirror=mirror)
+
+    def hosts(self, means: Means) -> Hosts:
+        return Hosts(git=self.git, images=self.images, files=self.files, way=means.way)
+
+    def file(self, repository: str, _: str, path: str) -> str:
+        """Files of commits: there, and asking for nothing, unless their host is down."""
+        if repository in self.git.down:
+            raise UnreachableError(f"{repository}: {self.git.down[repository]}")
+        return '[project]\nname = "x"\n' if path.endswith(".toml") else ""
+
     @property
     def locked(self) -> VersionsLock:
         return VersionsLock.load(self.root / FILE)
 
     def lock_variant(self, variant: Variant, arches: Any, *_: Any, **more: Any) -> dict[Arch, LockFile]:
-        self.asked.append({"variant": variant, "ca": os.environ.get("SSL_CERT_FILE"), **more})
+        self.asked.append({"variant": variant, "means": _[1], "ca": os.environ.get("SSL_CERT_FILE"), **more})
         if variant.name in self.wrong:
             raise self.wrong[variant.name]
         return {
@@ -133,8 +152,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         shutil.copy(ROOT / name, root)
     made = World(root)
     monkeypatch.setattr(locking, "lock_variant", made.lock_variant)
-    monkeypatch.setattr(locking, "usual_means", lambda _, say, **more: means(FakeIndex(), tmp_path, say))
-    monkeypatch.setattr(locking, "usual_hosts", lambda _: Hosts(git=made.git, images=made.images, files=made.files))
+    monkeypatch.setattr(locking, "usual_means", made.usual_means)
+    monkeypatch.setattr(locking, "usual_hosts", made.hosts)
+    monkeypatch.setattr(GitClient, "file", made.file)
     return made
 
 
@@ -156,8 +176,8 @@ def test_what_was_learned_stands_in_versions_lock_and_in_what_packages_are_locke
     assert any(line.startswith(f"{' '.join(VLLM)}: not known -> {commit('a')}") for line in lines)
     assert "a3: asks for what changed too: invoke lock --variant a3" in lines
     assert lines[-1] == "what changed stands in rendered files: invoke render"
-    standing = locking.standing(select(world.root, ("a2",)))
-    assert (standing.stale, standing.missing) == ((), ())
+    found = standing(select(world.root, ("a2",)))
+    assert (found.stale, found.missing) == ((), ())
     assert world.lock("a2")[0].startswith("locks/"), "nothing is new"
 
 
@@ -206,6 +226,66 @@ def test_a_host_that_gives_no_answer_leaves_what_is_known_and_ends_in_six(world:
         "https://github.com/modelscope/ms-swift", "v4.5.2"
     )
     assert world.asked == [], "both ask for files of a source of which nothing is known"
+    assert "a2: its package locks stay as they are: see below" in world.told
+
+
+def test_all_sources_that_cannot_be_read_are_told_at_once_with_one_command_for_them(
+    world: World, tmp_path: Path
+) -> None:
+    world.git.down = dict.fromkeys((one.git for one in select(ROOT, ("a2",)).variants[0].sources), "no answer in time")
+    with pytest.raises(LookupIncomplete) as failure:
+        world.lock("a2", "a2-verl-qwen3.5")
+    assert "a2: vllm, vllm-ascend, " in failure.value.found
+    first, second = failure.value.do.split("\n          ")
+    assert first == "the same again once they can be reached, or by way of a mirror: --mirror NAME"
+    assert second.startswith(
+        "the same again with checkouts on this machine: --source vllm=DIR --source vllm-ascend=DIR"
+    )
+    assert second.count("--source vllm=DIR") == 1, "of both variants one command"
+    names = {one.name for one in select(ROOT, ("a2",)).variants[0].sources if one.requirements}
+    assert all(f"--source {name}=DIR" in second for name in names)
+    # By that command, and it says what is read there.
+    folders = {name: checkout(tmp_path / name, name) for name in names}
+    with pytest.raises(LookupIncomplete) as failure:
+        for _ in locking.lock(world.select("a2"), (), folders, say=world.said.append):
+            pass
+    assert [one["variant"].name for one in world.asked] == ["a2"]
+    assert f"{' '.join(VLLM)}: its commit is not known; what it asks for is read in its" in failure.value.found
+    assert "--source" not in failure.value.do
+
+
+def checkout(folder: Path, name: str) -> Path:
+    module = next(one.module for one in select(ROOT, ("a2",)).variants[0].sources if one.name == name)
+    folder.joinpath(*module.split(".")).mkdir(parents=True)
+    (folder / ".git").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(("mirror", "advice"), [("cn", ""), ("", ", or by way of a mirror: --mirror NAME")])
+def test_a_mirror_that_was_chosen_is_named_and_no_other_is_advised(world: World, mirror: str, advice: str) -> None:
+    def failure() -> LookupIncomplete:
+        with pytest.raises(LookupIncomplete) as caught:
+            list(locking.lock(world.select("a2"), (), {}, mirror=mirror, say=print))
+        return caught.value
+
+    world.git.down = {VLLM[0]: "no answer in time"}
+    lost = failure()
+    address = VLLM[0].replace("https://github.com/", "https://gitclone.com/github.com/")
+    by = f" (asked by way of mirror cn: {address})" if mirror else ""
+    assert f"{' '.join(VLLM)}{by}: not known" in lost.found
+    assert lost.do.splitlines()[0] == f"the same again once they can be reached{advice}"
+    world.git.down = {}
+    world.gaps = ("torch==1: index x could not be reached",)
+    assert failure().do == f"the same again where those answer{advice}"
+
+
+def test_whoever_explains_a_lock_knows_where_pins_stand(world: World) -> None:
+    world.lock("a2", sets=("evalscope=1.11.0",))
+    (asked_for,) = world.asked
+    variant, places = asked_for["variant"], asked_for["means"].places
+    assert places(variant, "packages", "setuptools") == "versions.toml stack.common.packages"
+    assert places(variant, "packages", "numpy") == "versions.toml stack.ms-swift.packages"
+    assert places(variant, "packages", "evalscope") == "--set"
 
 
 def test_one_variant_that_cannot_be_locked_keeps_no_other_from_it(world: World) -> None:
@@ -320,7 +400,7 @@ def changed_pins(world: World, before: str, after: str) -> None:
 
 
 def test_the_committed_locks_answer_their_pins() -> None:
-    locking.standing(select(ROOT, everything=True)).require()
+    standing(select(ROOT, everything=True)).require()
 
 
 def test_a_ref_that_moved_is_named_by_every_check_of_the_lock(world: World) -> None:
@@ -331,7 +411,7 @@ def test_a_ref_that_moved_is_named_by_every_check_of_the_lock(world: World) -> N
     )
     selection = select(world.root, ("a2",))
     with pytest.raises(CheckFailed) as failure:
-        locking.standing(selection).require()
+        standing(selection).require()
     first, *rest = failure.value.found.splitlines()
     assert first == "a2: sources.ms-swift.ref is v4.6.0, locked v4.5.2"
     assert rest == [
@@ -359,7 +439,7 @@ def test_a_package_lock_that_is_none_of_these_pins_is_told(
 ) -> None:
     spoil(world.root / "locks" / file_name("a2", Arch.AMD64))
     with pytest.raises(CheckFailed) as failure:
-        locking.standing(select(world.root, ("a2",))).require()
+        standing(select(world.root, ("a2",))).require()
     assert told in failure.value.found
     assert "invoke lock --variant a2" in failure.value.do
 
@@ -369,10 +449,23 @@ def replace_inputs(lock: LockFile) -> LockFile:
 
 
 def test_what_was_never_learned_is_told_and_no_fault() -> None:
-    standing = locking.standing(select(ROOT, ("a2",)), (Arch.AMD64,))
-    standing.require()
-    assert any("the base image is" in text and "not locked" in text for text in standing.missing)
-    assert "locks/a2.amd64.txt (4)" in standing.missing[-1]
+    found = standing(select(ROOT, ("a2",)), (Arch.AMD64,))
+    found.require()
+    assert any("the base image is" in text and "not locked" in text for text in found.missing)
+    assert found.missing[-1] == "packages without hashes: locks/a2.amd64.txt (4)"
+
+
+def test_a_lock_that_was_made_from_another_commit_is_told_by_every_check_and_is_no_fault(world: World) -> None:
+    notes = ("vllm-ascend read at 3cc6f648e5a4, pinned 5cb98caaadef", "vllm read at no commit, pinned v0.23.0")
+    for arch in Arch:
+        path = world.root / "locks" / file_name("a2", arch)
+        path.write_text(str(msgspec.structs.replace(LockFile.load(path), elsewhere=notes[: 1 + (arch is Arch.ARM64)])))
+    found = standing(select(world.root, ("a2",)))
+    found.require()
+    assert found.missing[-3:-1] == (
+        f"what a source asks for at its pin: {notes[0]} (locks/a2.amd64.txt, locks/a2.arm64.txt)",
+        f"what a source asks for at its pin: {notes[1]} (locks/a2.arm64.txt)",
+    )
 
 
 def test_a_checkout_of_another_project_is_refused_before_anything_is_asked(world: World, tmp_path: Path) -> None:
@@ -380,3 +473,43 @@ def test_a_checkout_of_another_project_is_refused_before_anything_is_asked(world
     with pytest.raises(BadInput, match="a checkout of another project"):
         list(locking.lock(world.select("a2"), (), {"VLLM": tmp_path / "other"}, say=print))
     assert world.git.asked == []
+
+
+def test_a_lock_of_another_variant_or_architecture_is_told_by_the_check(world: World) -> None:
+    locks = world.root / "locks"
+    shutil.copy(locks / file_name("a2", Arch.ARM64), locks / file_name("a2", Arch.AMD64))
+    with pytest.raises(CheckFailed, match=r"a2\.amd64\.txt is the lock of a2 arm64, not of a2 amd64") as failure:
+        standing(select(world.root, ("a2",))).require()
+    assert failure.value.do == "invoke lock --variant a2"
+
+
+@pytest.mark.parametrize(
+    ("missing", "variants", "said"),
+    [
+        ((), 2, "the locks of 2 variants answer their pins"),
+        (("x", "y"), 1, "the locks of 1 variant answer their pins, but for what is not locked (2 things, see above)"),
+    ],
+)
+def test_what_the_check_says_in_the_end_is_true(missing: tuple[str, ...], variants: int, said: str) -> None:
+    assert Standing(variants, (), missing).told() == said
+
+
+@pytest.mark.subprocess
+def test_two_locks_at_once_take_turns(tmp_path: Path) -> None:
+    said: list[str] = []
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom ascend_images import locking\n"
+        f"with locking.alone(Path({str(tmp_path)!r}), print):\n    print('held', flush=True)\n"
+        "    sys.stdin.readline()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+
+        def say(text: str) -> None:
+            said.append(text)
+            other.communicate(b"\n")
+
+        with locking.alone(tmp_path, say):
+            pass
+    assert said == [f"locks: waiting for another invoke lock to end (process {other.pid})"]

@@ -12,11 +12,13 @@ from ascend_images.errors import BadInput, LookupIncomplete
 from ascend_images.lock.means import Means
 from ascend_images.lock.newer import Subject
 from ascend_images.lock.outdated import subjects
+from ascend_images.lock.way import Way
 from ascend_images.pins import report
+from ascend_images.pins.model import Mirror
 from ascend_images.selection import PINS_FILE, Selection, select
 from ascend_images.trial import RESOLVE_SECONDS, Broken, Trial, _settings
 from ascend_images.update_report import as_text
-from ascend_images.updating import Outdated, Room, found_updates, outdated
+from ascend_images.updating import Outdated, Room, _room, found_updates, outdated
 from tests.lock_kit import Newest, real
 from tests.outdated_kit import Listing, hosts
 from tests.remotes import FakeGit
@@ -226,7 +228,7 @@ def test_whoever_gives_no_answer_is_listed_and_the_exit_code_says_so(
     assert error.value.exit_code == 6
 
 
-def test_sources_whose_files_cannot_be_read_are_told_and_packages_are_held_against_packages_alone(
+def test_sources_whose_files_cannot_be_read_are_told_and_packages_are_held_against_what_is_written_down(
     project: Path, ask: Callable[..., Outdated], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*_: Any, **__: Any) -> Any:
@@ -235,7 +237,7 @@ def test_sources_whose_files_cannot_be_read_are_told_and_packages_are_held_again
     monkeypatch.setattr("ascend_images.trial.read_demands", lost)
     found = ask()
     assert list(found.not_reached.values()) == [("what the sources of small ask for",)]
-    assert by_name(found)["six"].breaks == ()
+    assert [broken.rule for broken in by_name(found)["six"].breaks] == ["demand"], "vllm declares six<2"
     assert by_name(found)["opencv-python-headless"].breaks[0].rule == "demand"
 
 
@@ -283,6 +285,34 @@ def test_torch_is_tried_with_what_is_built_against_it() -> None:
         "packages.torch=2.10.0", "packages.torchvision=0.26.0", "packages.torchaudio=2.10.0",
     }  # fmt: skip
     assert settings("peft", "9") == {"packages.peft=9"}
+
+
+def test_a_mirror_is_advised_only_where_none_was_chosen(ask: Callable[..., Outdated], room: Room, git: FakeGit) -> None:
+    git.down = {f"{GIT}vllm": "its host name is not known here"}
+    way = Way("cn", Mirror(git={GIT: "https://m.example/gh/"}))
+    found = ask(hosts=replace(room.hosts, way=way))
+    assert list(found.not_reached) == [
+        f"{GIT}vllm (asked by way of mirror cn: https://m.example/gh/vllm): its host name is not known here"
+    ]
+    assert found.mirror == "cn"
+    with pytest.raises(LookupIncomplete) as by_mirror:
+        found.require()
+    assert by_mirror.value.do == "the same again once they can be reached"
+    with pytest.raises(LookupIncomplete) as direct:
+        ask().require()
+    assert direct.value.do.endswith("or by way of a mirror: --mirror NAME")
+
+
+def test_the_room_is_by_way_of_the_mirror_and_knows_where_pins_stand(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ascend_images.lock.means.require_checked_hosts", lambda _: None)
+    way = Way("cn", Mirror(git={GIT: "https://m.example/gh/"}, index={"default": "https://m.example/simple"}))
+    made = _room(chosen(project), way, False, lambda _: None)
+    assert made.hosts.way == made.means.way == way
+    assert made.hosts.addresses == {"default": "https://m.example/simple"}
+    (small,) = chosen(project, "small").variants
+    assert made.means.places(small, "packages", "numpy") == "versions.toml stack.base.packages"
 
 
 def test_an_unknown_mirror_is_an_error_with_the_nearest_name(project: Path) -> None:

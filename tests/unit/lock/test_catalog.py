@@ -1,10 +1,12 @@
 """The client of package indexes: what it lists, how little of a wheel it reads, what it keeps and says."""
 
+import base64
 import io
 import json
 import os
 import zipfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,14 @@ class Server(BaseAdapter):
         super().__init__()
         self.answers: dict[str, Answer] = {}
         self.asked: list[tuple[str, str]] = []
+        self.logins: dict[str, str] = {}
         self.ranges = True
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         url = str(request.url)
         wanted = request.headers.get("Range", "")
         self.asked.append((url, wanted))
+        self.logins[url] = request.headers.get("Authorization", "")
         if url not in self.answers:
             raise requests.ConnectionError("NameResolutionError: no such host")
         status, body, headers = self.answers[url]
@@ -137,6 +141,28 @@ def test_offline_an_old_list_counts_and_nothing_is_asked(
     for ask in (lambda: offline.release("attrs", "1"), lambda: offline.metadata(release.files[0])):
         with pytest.raises(IndexUnreachableError, match="not asked"):
             ask()
+
+
+def test_the_day_of_a_file_is_that_of_utc_and_a_list_that_was_kept_without_days_still_counts(
+    server: Server, index: Callable[[], Catalog], tmp_path: Path
+) -> None:
+    late = {"upload-time": "2026-01-31T23:30:00-01:00"}
+    server.lists("six", {**entry("six-1.0-py3-none-any.whl"), **late}, entry("six-1.0.tar.gz"))
+    days = {"six-1.0-py3-none-any.whl": date(2026, 2, 1), "six-1.0.tar.gz": None}
+
+    def told() -> dict[str, date | None]:
+        release = index().release("six", "1.0")
+        assert release is not None
+        return {file.filename: file.published for file in release.files}
+
+    assert told() == days
+    assert told() == days, "from the list that was kept"
+    (listing,) = (tmp_path / "cache" / "listings").iterdir()
+    kept = json.loads(listing.read_bytes())
+    kept["files"]["1.0"] = [row[:6] for row in kept["files"]["1.0"]]
+    listing.write_text(json.dumps(kept))
+    assert told() == dict.fromkeys(days)
+    assert len(server.asked) == 1
 
 
 def test_an_index_that_cannot_be_reached_says_why_in_a_few_words(index: Callable[[], Catalog]) -> None:
@@ -291,3 +317,161 @@ def test_an_index_that_is_lost_is_an_answer_among_others_and_any_other_error_is_
     assert isinstance(answers["lost"], IndexUnreachableError)
     with pytest.raises(ZeroDivisionError):
         in_parallel(lambda key: 1 // key, [1, 0])
+
+
+# A list that was kept is not believed where it says that something is not there.
+
+
+SIX = "six-1.0-py3-none-any.whl"
+NEW = "six-2.0-py3-none-any.whl"
+
+
+def test_a_version_that_came_after_the_list_was_kept_is_found(server: Server, index: Callable[[], Catalog]) -> None:
+    server.lists("six", entry(SIX))
+    assert index().release("six", "1.0")
+    server.lists("six", entry(SIX), entry(NEW))
+    later = index()
+    assert later.release("six", "1.0")
+    assert len(server.asked) == 1, "what the list has is taken from it"
+    assert later.release("six", "2.0")
+    assert later.release("six", "3.0") is None
+    assert len(server.asked) == 2, "one new list is enough"
+
+
+def test_a_list_that_is_too_old_to_deny_anything_and_cannot_be_renewed_is_no_answer(
+    server: Server, index: Callable[[], Catalog], tmp_path: Path
+) -> None:
+    server.lists("six", entry(SIX))
+    assert index().release("six", "1.0")
+    server.answers.clear()
+    with pytest.raises(IndexUnreachableError, match="its host name is not known here"):
+        index().release("six", "2.0")
+    assert Catalog(tmp_path / "cache", INDEX, offline=True).release("six", "2.0") is None
+
+
+def test_a_release_is_renewed_only_where_its_list_was_kept(server: Server, index: Callable[[], Catalog]) -> None:
+    server.lists("six", entry(SIX))
+    one = index()
+    assert one.renewed("six", "1.0") == one.release("six", "1.0")
+    assert len(server.asked) == 1
+    server.lists("six", entry(SIX), entry("six-1.0.tar.gz"))
+    later = index()
+    before, after = later.release("six", "1.0"), later.renewed("six", "1.0")
+    assert before is not None
+    assert after is not None
+    assert (before.sdist, after.sdist and after.sdist.filename) == (None, "six-1.0.tar.gz")
+
+
+def test_afresh_no_list_of_an_earlier_command_counts_unless_nothing_may_be_asked(
+    server: Server, index: Callable[[], Catalog], tmp_path: Path
+) -> None:
+    server.lists("six", entry(SIX))
+    index().release("six", "1.0")
+    server.lists("six", entry(NEW))
+    server.lists("attrs", entry("attrs-1-py3-none-any.whl"))
+    fresh = Catalog(tmp_path / "cache", INDEX, fresh=True)
+    assert [one.version for one in fresh.every_release("six")] == ["2.0"]
+    assert fresh.release("six", "1.0") is None
+    assert len(server.asked) == 2, "once in a command"
+    assert Catalog(tmp_path / "cache", INDEX, offline=True, fresh=True).release("six", "2.0")
+
+
+# Passwords in addresses of indexes.
+
+
+PRIVATE = "https://me:s3c%21ret@index.example/simple"
+LOGIN = "Basic " + base64.b64encode(b"me:s3c!ret").decode()
+
+
+def secrets(folder: Path) -> list[Path]:
+    words = (b"s3c", LOGIN.encode())
+    return [path for path in folder.rglob("*") if path.is_file() and any(one in path.read_bytes() for one in words)]
+
+
+def test_a_password_of_an_index_is_used_and_never_kept(server: Server, tmp_path: Path) -> None:
+    near = {"filename": SIX, "url": "../../files/six.whl", "hashes": {"sha256": "a" * 64}}
+    elsewhere = entry("six-1.0-py2-none-any.whl")
+    server.lists("six", near, elsewhere)
+    server.answers["https://index.example/files/six.whl"] = 200, wheel("numpy>=2"), {}
+    server.answers[elsewhere["url"]] = 200, b"x", {}
+    for private in (PRIVATE, PRIVATE + "/"):
+        packages = Catalog(tmp_path / "cache", private)
+        release = packages.release("six", "1.0")
+        assert release is not None
+        assert release.files[0].url == "https://index.example/files/six.whl"
+    # From the kept list, in another command: the login is put back, for that host and no other.
+    packages.metadata(release.files[0])
+    packages.sha256(File("x", elsewhere["url"], "", wheel=True))
+    assert server.logins == {
+        f"{INDEX}/six/": LOGIN,
+        "https://index.example/files/six.whl": LOGIN,
+        elsewhere["url"]: "",
+    }
+    assert len(server.asked) == 3
+    assert secrets(tmp_path) == []
+
+
+def test_what_is_kept_is_for_its_owner_alone_also_where_it_lay_open_before(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "cache" / "listings").mkdir(parents=True, mode=0o755)
+    server.lists("six", entry(SIX))
+    server.answers[f"{FILES}/{SIX}"] = 200, wheel("numpy>=2"), {}
+    packages = Catalog(tmp_path / "cache", PRIVATE)
+    release = packages.release("six", "1.0")
+    assert release is not None
+    packages.metadata(release.files[0])
+    modes = {oct(path.stat().st_mode & 0o777) for path in (tmp_path / "cache").iterdir()}
+    assert modes == {"0o700"}
+    assert {oct(path.stat().st_mode & 0o777) for path in (tmp_path / "cache").rglob("*.json")} == {"0o600"}
+
+
+def test_a_list_with_logins_of_its_own_stays_in_memory(server: Server, tmp_path: Path) -> None:
+    server.lists("six", entry(SIX, url=f"https://me:s3c%21ret@files.example/{SIX}"))
+    server.answers[f"https://me:s3c%21ret@files.example/{SIX}"] = 200, wheel("numpy>=2"), {}
+    packages = Catalog(tmp_path / "cache", INDEX)
+    release = packages.release("six", "1.0")
+    assert release is not None
+    packages.metadata(release.files[0])
+    assert [login for url, login in server.logins.items() if SIX in url] == [LOGIN]
+    assert secrets(tmp_path) == []
+
+
+@pytest.mark.parametrize("index_url", [PRIVATE, "https://s3c%21ret@index.example/simple"])
+@pytest.mark.parametrize("status", [401, 500])
+def test_no_message_shows_a_password(index_url: str, status: int, server: Server, tmp_path: Path) -> None:
+    packages = Catalog(tmp_path / "cache", index_url)
+    file = File(SIX, f"https://me:s3c%21ret@files.example/{SIX}", "", wheel=True)
+    for url in (f"{INDEX}/six/", file.url):
+        server.answers[url] = status, b"", {}
+    for ask in (lambda: packages.release("six", "1.0"), lambda: packages.metadata(file), lambda: packages.sha256(file)):
+        with pytest.raises(IndexUnreachableError, match=str(status)) as failure:
+            ask()
+        assert "s3c" not in str(failure.value)
+
+
+def test_no_message_shows_a_password_that_an_index_sends_on_with(server: Server, index: Callable[[], Catalog]) -> None:
+    elsewhere = "https://me:s3c%21ret@files.example/six/"
+    server.answers[f"{INDEX}/six/"] = 302, b"", {"Location": elsewhere}
+    server.answers[elsewhere] = 403, b"", {}
+    with pytest.raises(IndexUnreachableError, match=r"403 .* https://\*\*\*@files\.example/six/"):
+        index().release("six", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("address", "netrc", "given"),
+    [
+        (INDEX, "", ""),
+        (INDEX, "machine index.example login me password s3c!ret", LOGIN),
+        ("https://me@index.example/simple", "machine index.example login me password s3c!ret", LOGIN),
+        (PRIVATE, "machine index.example login other password other", LOGIN),
+        ("https://token@index.example/simple", "", "Basic " + base64.b64encode(b"token:").decode()),
+    ],
+)
+def test_a_login_stands_in_the_address_or_in_the_users_netrc(
+    address: str, netrc: str, given: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text(netrc + "\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.lists("six", entry(SIX))
+    Catalog(tmp_path / "cache", address).release("six", "1.0")
+    assert server.logins == {f"{INDEX}/six/": given}

@@ -65,7 +65,7 @@ def test_a_pin_is_a_version_or_a_range_and_x86_64_takes_the_cpu_build_of_the_tor
 
 
 def test_a_pin_that_is_neither_version_nor_range_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"versions\.toml stack\.small\.packages\.ray: not a requirement"):
+    with pytest.raises(BadInput, match=r"versions\.toml stack\.small\.packages: ray: not a requirement"):
         asked(variant({"ray": "newest"}), Arch.ARM64, {})
 
 

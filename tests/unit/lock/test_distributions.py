@@ -3,6 +3,7 @@
 import pytest
 
 from ascend_images.errors import LookupIncomplete
+from ascend_images.lock.catalog import Release
 from ascend_images.lock.components import asked
 from ascend_images.lock.distributions import Distributions, build_demands
 from ascend_images.pins.lockfile import LockedPackage, LockFile
@@ -93,6 +94,16 @@ def test_a_default_index_that_is_lost_ends_it() -> None:
         lookups(FakeIndex(down={""}), variant({})).find({"a": "1", "b": "2"})
 
 
+def test_the_default_index_of_a_mirror_is_named_with_its_address() -> None:
+    mirrored = lookups(FakeIndex(down={""}), variant({}))
+    mirrored.addresses = {**mirrored.addresses, "default": "https://m.example/simple"}
+    with pytest.raises(LookupIncomplete, match=r"^the default index \(https://m\.example/simple\) gave no answer"):
+        mirrored.find({"a": "1"})
+    mirrored.packages = FakeIndex()
+    (problem,) = mirrored.find({"a": "1"})[1]
+    assert "no index has a==1: the default index (https://m.example/simple) was asked" in problem.found
+
+
 TRITON = Metadata(name="Triton-Ascend", version="3.2.2", requires=("numpy==1.26.4",), source="its wheel")
 
 
@@ -166,3 +177,20 @@ def test_the_sdists_of_an_earlier_lock_are_read_as_far_as_they_are_still_there()
     assert set(lookups(index, variant({})).sdists(lock)) == {"jieba"}
     index.down = {""}
     assert lookups(index, variant({})).sdists(lock) == {}
+
+
+class Growing(FakeIndex):
+    """An index whose kept list does not have what was published since."""
+
+    def renewed(self, name: str, version: str, index: str | None = None) -> Release | None:
+        self.add(f"{name}=={version}", tag="cp312-cp312-manylinux_2_28_aarch64", index=index or "")
+        return self.release(name, version, index)
+
+
+def test_a_file_that_came_after_the_list_was_kept_is_found() -> None:
+    index = Growing().add("numpy==2.0", tag="cp312-cp312-manylinux_2_28_x86_64")
+    one = variant({"numpy": "2.0"})
+    found, problems = lookups(index, one).find({"numpy": "2.0"})
+    assert not problems
+    assert found["numpy"].file is not None
+    assert "aarch64" in found["numpy"].file.filename

@@ -1,5 +1,7 @@
 """Contradictions are told as people think: who against whom, in which file, and the relaxation that would decide."""
 
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -183,6 +185,17 @@ def test_what_only_the_resolver_saw_is_told_with_the_places_it_speaks_of() -> No
     assert "six" not in message
     assert "versions-toml" not in message
     assert message.index('whose = "markdown-it-py"') < message.index('whose = "vllm"')
+
+
+def test_a_hint_on_settings_that_nobody_sets_is_left_out_and_a_later_day_is_advised() -> None:
+    words = (
+        "No solution found\nhint: `six` was filtered by `exclude-newer` to only include packages uploaded before "
+        "2026-02-01T00:00:00Z. Consider using `exclude-newer-package` to override the cutoff for this package."
+    )
+    error = in_the_resolvers_words(stack({}, {"a": demands("a", "six>2")}), (), words, date(2026, 1, 31))
+    assert "only include packages uploaded before 2026-02-01" in error.found
+    assert "exclude-newer-package" not in str(error)
+    assert error.do.startswith("take a later day than 2026-01-31 (--as-of), change a pin, or lift one demand")
 
 
 OPERATORS = ("==", "!=", ">=", "<=", ">", "<", "~=")

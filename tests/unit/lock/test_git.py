@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -343,3 +344,92 @@ def test_settings_of_git_are_added_to_those_that_are_given_already() -> None:
         "GIT_CONFIG_VALUE_1": "true",
     }
     assert configuration({"a.b": "c"}, {"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_KEY_0"] == "a.b"
+
+
+# Passwords in addresses.
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:s3cret@example.invalid/x",
+        "https://s3cret@example.invalid/x",
+        "ssh://git:s3cret@example.invalid/x",
+        "https://me:s3c/ret@example.invalid/x",
+    ],
+)
+def test_a_submodule_whose_address_holds_a_login_is_refused_and_no_program_is_given_it(
+    client: GitClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    at = linked(tmp_path / "r", url, commit("a"))
+    asked: list[tuple[str, ...]] = []
+    start = GitClient._start
+
+    def watched(self: GitClient, *words: Any, **more: Any) -> subprocess.CompletedProcess[str]:
+        asked.append(words)
+        return start(self, *words, **more)
+
+    monkeypatch.setattr(GitClient, "_start", watched)
+    with pytest.raises(BadInput, match=r"submodule x is fetched from \w+://\*\*\*@example\.invalid/x") as failure:
+        client.submodules((tmp_path / "r").as_uri(), at)
+    assert "versions.lock" in failure.value.wanted
+    assert "s3c" not in f"{failure.value}{asked}"
+
+
+@pytest.mark.subprocess
+def test_a_submodule_over_ssh_names_its_user(tmp_path: Path) -> None:
+    inner = make(tmp_path / "inner")
+    url = "ssh://git@example.invalid/inner"
+    at = linked(tmp_path / "r", url, inner)
+    client = GitClient(tmp_path / "cache", {"ssh://git@example.invalid": tmp_path.as_uri()})
+    assert client.submodules((tmp_path / "r").as_uri(), at) == (Submodule(path="x", url=url, commit=inner),)
+
+
+def secrets(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
+
+
+@pytest.mark.subprocess
+def test_no_address_is_kept_and_what_is_kept_is_for_its_owner_alone(tmp_path: Path) -> None:
+    first = make(tmp_path / "r", x="content")
+    private = "https://me:s3cret@example.invalid"
+    client = GitClient(tmp_path / "cache", {private: tmp_path.as_uri()})
+    for _ in range(2):
+        # The second time what is kept answers.
+        assert client.file(f"{private}/r", first, "x") == "content"
+    assert client.file(f"{private}/r", "main", "x") == "content"
+    assert client.submodules(f"{private}/r", first) == ()
+    assert secrets(tmp_path / "cache") == []
+    assert (tmp_path / "cache" / "git").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("said", ["fatal: unable to access", "fatal: remote error: upload-pack: not our ref"])
+def test_no_message_shows_a_password(
+    said: str, client: GitClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = "https://me:s3cret@example.invalid/r"
+    script = f"case $1 in init|config) exit 0;; esac; echo '{said} {private}' >&2; exit 128"
+    fake_git(tmp_path / "bin", monkeypatch, script)
+    for ask in (
+        lambda: client.refs(private),
+        lambda: client.file(private, ABSENT, "x"),
+        lambda: client.submodules(private, ABSENT),
+    ):
+        with pytest.raises((UnreachableError, BadInput)) as failure:
+            ask()
+        assert "s3cret" not in str(failure.value)
+
+
+@pytest.mark.subprocess
+def test_no_message_about_an_address_without_tls_shows_a_password(
+    client: GitClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text(
+        '[url "http://mirror.invalid/"]\n\tinsteadOf = https://me:s3cret@example.invalid/\n'
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    with pytest.raises(BadInput, match="in place of") as failure:
+        client.refs("https://me:s3cret@example.invalid/x")
+    assert "s3cret" not in str(failure.value)

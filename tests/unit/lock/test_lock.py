@@ -10,6 +10,7 @@ import pytest
 
 from ascend_images.errors import BadInput, LookupIncomplete
 from ascend_images.lock import lock as lock_module
+from ascend_images.lock.elsewhere import Elsewhere
 from ascend_images.lock.lock import known_locks, lock_variant, write_locks
 from ascend_images.lock.means import cache_folder, usual_means
 from ascend_images.lock.resolver import Question, UnresolvableError
@@ -353,11 +354,19 @@ def test_a_checkout_of_another_project_is_refused(lock: Lock, tmp_path: Path) ->
         lock_variant(one, BOTH, {"vllm": tmp_path / "other"}, means(FakeIndex(), tmp_path))
 
 
-def test_a_checkout_at_another_commit_is_told(lock: Lock, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_module, "_head", lambda folder: "b" * 40)
+def test_a_checkout_at_another_commit_is_told_and_stays_known_in_the_lock(
+    lock: Lock, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = variant({}, sources=(source("vllm", commit="a" * 40),))
-    lock(one, FakeIndex().add("setuptools==80"))
-    assert [line for line in said if "is at bbbbbbbbbbbb, not at the pinned aaaaaaaaaaaa" in line]
+    elsewhere = Elsewhere(one.sources[0], Path("/x"), "b" * 40, dirty=False)
+    monkeypatch.setattr(lock_module, "read_elsewhere", lambda *_: (elsewhere,))
+    locks = lock(one, FakeIndex().add("setuptools==80"))
+    assert str(elsewhere) in said
+    for made in locks.values():
+        assert made.elsewhere == ("vllm read at bbbbbbbbbbbb, pinned aaaaaaaaaaaa",)
+        assert "\n# source: vllm read at bbbbbbbbbbbb, pinned aaaaaaaaaaaa\n" in str(made)
+        assert LockFile.parse(str(made)) == made
+        assert is_current(made, one)
 
 
 def test_locks_are_written_whole_under_the_names_of_variant_and_architecture(

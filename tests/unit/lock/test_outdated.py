@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,8 @@ from ascend_images.lock.catalog import IndexUnreachableError
 from ascend_images.lock.digests import Digests
 from ascend_images.lock.newer import Found, Incomplete, Subject
 from ascend_images.lock.outdated import Hosts, ask, subjects
-from ascend_images.pins.model import Index
+from ascend_images.lock.way import Way
+from ascend_images.pins.model import Index, Mirror
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Variant
 from tests import outdated_kit
@@ -270,3 +272,27 @@ def test_a_pin_that_several_variants_share_is_asked_once() -> None:
     six = [one for one in pins if one.kind == "package"]
     assert [[user.name for user in one.variants] for one in six] == [["a", "b"]]
     assert [one.kind for one in pins] == ["package", "cann", "base image"]
+
+
+# --- by way of a mirror
+
+
+def test_whoever_gives_no_answer_is_told_with_the_mirror_that_was_asked() -> None:
+    way = Way("cn", Mirror(git={repository(""): "https://m.example/gh/"}, registry={"quay.io": "swr.example"}))
+    git = FakeGit(down={repository("vllm"): "no answer in time"})
+    index = Listing(down={""})
+    made = replace(hosts(index, git), addresses={"default": "https://m.example/simple"}, tags=FakeTags(), way=way)
+    made.images.down = {IMAGE: "no answer in time"}  # type: ignore[attr-defined]
+    one = msgspec.structs.replace(
+        wanting(source("vllm", git=repository("vllm"))),
+        packages={"six": "1.0"},
+        base_image=IMAGE,
+        base_digest=digest("1"),
+    )
+    told = {text for found in ask(subjects([one], lambda _: {}), made) for text in found.unreached}
+    assert told == {
+        "the default index (https://m.example/simple): no answer in time",
+        f"{repository('vllm')} (asked by way of mirror cn: https://m.example/gh/vllm): no answer in time",
+        f"{IMAGE} (asked by way of mirror cn: {IMAGE.replace('quay.io', 'swr.example')}): no answer in time",
+        "quay.io/ascend/cann (asked by way of mirror cn: swr.example/ascend/cann): no answer in time",
+    }

@@ -276,3 +276,17 @@ def test_every_ref_is_learned_kept_or_refused(refs: Refs, name: str, old: str | 
     assert outcome.problem is not None or outcome.entry is not None
     if old:
         assert outcome.entry is not None
+
+
+def test_a_login_in_an_address_that_was_locked_once_is_not_published_any_longer(git: FakeGit) -> None:
+    git.holds[commit("a")] = (MODULE,)
+    private = {"path": "x", "url": "https://me:s3cret@example.invalid/x", "commit": commit("e")}
+    old = locked_ref(submodules=[private])
+    assert settled(git, submodules=True, old=old).entry.submodules == (MODULE,)  # type: ignore[union-attr]
+    again = settled(git, old=old).entry
+    assert again is not None
+    assert again.submodules is None
+    git.down[f"{VLLM} {commit('a')}"] = "no answer in time"
+    lost = settled(git, submodules=True, old=old)
+    assert lost.unreached
+    assert "s3cret" not in str(lost)

@@ -264,12 +264,12 @@ def test_a_way_that_leaves_tls_is_refused(tmp_path: Path) -> None:
             response = super().send(request, *more, **fields)
             if (request.url or "").startswith("https://"):
                 response.status_code = 302
-                response.headers["Location"] = "http://files.example/toolkit.run"
+                response.headers["Location"] = "http://me:s3cret@files.example/toolkit.run?signature=s3cret"
                 response.request = request
             return response
 
     for ask in (downloads(Redirecting(), tmp_path).download, downloads(Redirecting(), tmp_path).size):
-        with pytest.raises(UnreachableError, match="without TLS"):
+        with pytest.raises(UnreachableError, match=r"to http://\*\*\*@files\.example/toolkit\.run, without TLS"):
             ask(URL)
 
 
@@ -293,7 +293,7 @@ def test_a_disk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_files, "write_atomic", full)
+    monkeypatch.setattr(run_files, "keep", full)
     with pytest.raises(MissingTool, match="No space left on device"):
         downloads(Server(), tmp_path).download(URL)
 
@@ -384,3 +384,14 @@ def test_a_file_that_is_not_there_is_refused(old: LockedRun | None) -> None:
 def test_an_empty_file_is_refused(files: FakeFiles) -> None:
     files.there["https://example.invalid/toolkit.run"] = Downloaded(sha("e"), 0)
     assert "0 bytes" in refused(settled(files)).found
+
+
+def test_what_waits_for_its_rest_is_for_its_owner_alone(tmp_path: Path) -> None:
+    begun(tmp_path)
+    folder = tmp_path / "run"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (notes,) = folder.glob("*.json")
+    assert notes.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(UnreachableError):
+        downloads(Server(down=True), tmp_path / "other").download(URL)
+    assert (tmp_path / "other" / "run").stat().st_mode & 0o777 == 0o700

@@ -9,11 +9,15 @@ import pytest
 
 from ascend_images.errors import BadInput, LookupIncomplete
 from ascend_images.lock.demands import Kind
+from ascend_images.lock.git import GitClient
+from ascend_images.lock.reach import UnreachableError
 from ascend_images.lock.sources import (
     LocalCheckout,
     RemoteCommit,
+    UnreadSourcesError,
     local_checkouts,
     read_demands,
+    require_commits,
     source_demands,
 )
 from tests.lock_kit import real, source, variant
@@ -111,8 +115,48 @@ def test_all_sources_that_could_not_be_fetched_are_told_at_once(
     other = msgspec.structs.replace(VLLM, name="verl")
     with pytest.raises(LookupIncomplete) as failure:
         read_demands(variant({}, sources=(VLLM, other)), {}, tmp_path, {})
-    assert "vllm: no answer\nverl: no answer" in str(failure.value)
-    assert failure.value.do.endswith("--source vllm=DIR --source verl=DIR")
+    assert failure.value.found == "small: vllm and verl could not be read:\n  vllm: no answer\n  verl: no answer"
+    assert failure.value.do == ("the same again with checkouts on this machine: --source vllm=DIR --source verl=DIR")
+    assert isinstance(failure.value, UnreadSourcesError)
+    assert failure.value.names == ("vllm", "verl")
+
+
+def test_a_commit_that_is_not_known_is_told_with_all_other_sources_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(self: RemoteCommit, path: str) -> str:
+        if self.source == "gone":
+            raise LookupIncomplete(f"gone: no answer about {path}")
+        if self.source == "wrong":
+            raise BadInput("wrong: has no such file")
+        return ""
+
+    monkeypatch.setattr(RemoteCommit, "read", read)
+    known = [msgspec.structs.replace(VLLM, name=name, commit="a" * 40) for name in ("gone", "there", "wrong", "given")]
+    bare = msgspec.structs.replace(VLLM, name="other")
+    one = variant({}, sources=(*known[:2], VLLM, *known[2:], bare))
+    with pytest.raises(UnreadSourcesError) as failure:
+        require_commits(one, {"given": tmp_path, "other": tmp_path}, tmp_path, {})
+    assert failure.value.names == ("gone", "vllm", "wrong")
+    assert "vllm: which commit of" in failure.value.found
+    assert "wrong: has no such file" in failure.value.found
+    require_commits(one, {"vllm": tmp_path, "other": tmp_path}, tmp_path, {})
+
+
+def test_a_repository_that_gives_no_answer_is_told_with_its_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(self: GitClient, repository: str, *_: str) -> str:
+        raise UnreachableError(f"{repository}: no answer in time")
+
+    monkeypatch.setattr(GitClient, "file", lost)
+    files = RemoteCommit("vllm", "https://a.example/vllm", "a" * 40, tmp_path, {"https://a.example/": "https://m/"})
+    with pytest.raises(UnreadSourcesError) as failure:
+        files.read("requirements.txt")
+    assert failure.value.found == (
+        f"vllm: https://a.example/vllm (asked by way of a mirror: https://m/vllm) at {'a' * 40} could not be read: "
+        "no answer in time"
+    )
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -230,3 +274,11 @@ def test_offline_a_commit_that_was_read_is_known_and_nothing_is_asked(
     assert "xgrammar" in again.read("requirements/common.txt")
     with pytest.raises(LookupIncomplete, match="nothing is asked now"):
         again.read("setup.py")
+
+
+@pytest.mark.subprocess
+def test_what_is_kept_of_a_repository_is_for_its_owner_alone(repository: tuple[Path, str], tmp_path: Path) -> None:
+    folder, commit = repository
+    remote(folder, commit, tmp_path / "cache").read("requirements/common.txt")
+    (kept,) = (tmp_path / "cache" / "files").iterdir()
+    assert [oct(path.stat().st_mode & 0o777) for path in (kept.parent, kept)] == ["0o700", "0o600"]

@@ -1,7 +1,6 @@
 """Every stack against the recorded index: its locks follow from it, each relaxation is needed, contradictions show."""
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ascend_images.pins.lockfile import LockFile, file_name, is_current
 from ascend_images.pins.model import Relax
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve_all
+from ascend_images.pins.validate import dotted
 from ascend_images.pins.variant import Checkout, Variant
 from tests.lock_kit import ROOT, pins, real
 from tests.recorded import LOCKS, recorded_means
@@ -33,7 +33,7 @@ Folders = Callable[[Variant], dict[str, Path]]
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     """Lay the sources of a variant out as checkouts; git itself is not asked."""
-    monkeypatch.setattr("ascend_images.lock.lock._head", lambda folder: "")
+    monkeypatch.setattr("ascend_images.lock.lock.read_elsewhere", lambda *_: ())
 
     def lay(variant: Variant) -> dict[str, Path]:
         made = {}
@@ -146,7 +146,8 @@ def test_a_contradiction_planted_in_a_pin_is_explained(name: str, folders: Folde
     ascend = next(source for source in variant.sources if source.name == "vllm-ascend")
     assert f"vllm-ascend {ascend.version} asks for fastapi<0.124.0 (requirements.txt:" in str(failure.value)
     assert "of vllm-ascend)" in str(failure.value)
-    assert f"fastapi is pinned to 0.130.0 (versions.toml stack.{variant.stack}.packages)" in str(failure.value)
+    place = dotted(("stack", variant.stack, "packages"))
+    assert f"fastapi is pinned to 0.130.0 (versions.toml {place})" in str(failure.value)
     assert 'whose = "vllm-ascend"\n    demand = "fastapi<0.124.0"' in str(failure.value)
 
 
@@ -173,17 +174,13 @@ def _label(source: Checkout) -> str:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_several_contradictions_are_told_at_once_in_under_five_seconds(
-    name: str, folders: Folders, tmp_path: Path
-) -> None:
+def test_several_contradictions_are_told_at_once(name: str, folders: Folders, tmp_path: Path) -> None:
     variant = real(name)
     packages = {**variant.packages, "fastapi": "0.130.0", "protobuf": "5.0.0", "numpy": "2.3.0"}
     planted = msgspec.structs.replace(variant, packages=packages, relax=())
     checkouts = folders(planted)
-    start = time.perf_counter()
     with pytest.raises(BadInput) as failure:
         locks(planted, checkouts, tmp_path)
-    assert time.perf_counter() - start < 5
     for package in ("fastapi:", "numpy:", "protobuf:"):
         assert f"\n{package}\n" in str(failure.value)
 

@@ -1,5 +1,6 @@
 """Learning a whole versions.lock: each remote asked once, what holds kept, nothing lost, all that is wrong told."""
 
+import dataclasses
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ from ascend_images.lock.means import Means
 from ascend_images.lock.reach import MovedError
 from ascend_images.lock.run_files import Downloaded, Downloads
 from ascend_images.lock.versions import Hosts, Learned, all_names, learn, usual_hosts
+from ascend_images.lock.way import Way
 from ascend_images.pins.model import Mirror
 from ascend_images.pins.questions import check
 from ascend_images.pins.versions_lock import VersionsLock
@@ -153,6 +155,18 @@ def test_what_gives_no_answer_stays_as_it_was_and_is_listed_under_its_reason(the
     )
 
 
+@pytest.mark.parametrize(
+    ("submodules", "said"), [(False, "taken as it is"), (True, "taken as it is, but its submodules are not known")]
+)
+@pytest.mark.parametrize("offline", [False, True])
+def test_a_commit_in_full_is_known_without_an_answer(there: Hosts, submodules: bool, said: str, offline: bool) -> None:
+    there.git.down = {repository("verl"): DOWN}  # type: ignore[attr-defined]
+    wants = wanting(asking("verl", ref=commit("f"), submodules=submodules))
+    told = [str(one) for one in learned(there, wants, offline=offline).unreached]
+    assert f"{repository('verl')} {commit('f')}: {said}" in told
+    assert not [text for text in told if text.startswith(repository("verl")) and text.endswith(": not known")]
+
+
 def test_one_repository_that_is_down_keeps_no_other_from_being_learned(there: Hosts) -> None:
     there.git.down = {repository("plugin"): DOWN}  # type: ignore[attr-defined]
     found = learned(there)
@@ -286,14 +300,75 @@ def test_what_is_asked_is_said(there: Hosts) -> None:
 
 def test_the_usual_hosts_go_by_the_mirror(tmp_path: Any) -> None:
     mirror = Mirror(git={"https://a/": "https://b/"}, registry={"quay.io": "mirror.example"})
-    means = Means(packages=None, resolver=None, cache=tmp_path, mirror=mirror)  # type: ignore[arg-type]
+    means = Means(packages=None, resolver=None, cache=tmp_path, mirror=mirror, mirror_name="cn")  # type: ignore[arg-type]
     found = usual_hosts(means)
     assert found.git == GitClient(tmp_path, mirror.git)
     assert found.images == Imagetools(mirror.registry)
     assert found.files == Downloads(tmp_path, means.say)
+    assert found.way == Way("cn", mirror)
 
 
 def test_a_platform_that_a_base_image_lacks_is_told_with_the_rest(there: Hosts) -> None:
     there.images.add(IMAGE, digest("1"), amd64=digest("2"))  # type: ignore[attr-defined]
     with pytest.raises(BadInput, match="no image for linux/arm64"):
         learned(there, msgspec.structs.replace(VARIANT, sources=())).require()
+
+
+# --- by way of a mirror
+
+
+CN = Way(
+    "cn", Mirror(git={repository(""): "https://m.example/gh/"}, registry={IMAGE.rpartition(":")[0]: "swr.example/c"})
+)
+
+
+def test_what_gives_no_answer_is_told_with_the_mirror_that_was_asked_and_no_other_is_advised(there: Hosts) -> None:
+    there.git.down = {repository("vllm"): DOWN, repository("plugin"): DOWN}  # type: ignore[attr-defined]
+    there.images.down = {IMAGE: DOWN}  # type: ignore[attr-defined]
+    there.files.down = {"https://example.invalid/toolkit.run": DOWN}  # type: ignore[attr-defined]
+    direct, by_mirror = learned(there, VARIANT), learned(dataclasses.replace(there, way=CN), VARIANT)
+    with pytest.raises(LookupIncomplete) as failure:
+        direct.require()
+    assert failure.value.do == "the same again once they can be reached, or by way of a mirror: --mirror NAME"
+    with pytest.raises(LookupIncomplete) as failure:
+        by_mirror.require()
+    assert failure.value.do == "the same again once they can be reached"
+    assert failure.value.found.splitlines() == [
+        f"not reached: {DOWN}",
+        f"  {repository('plugin')} main (asked by way of mirror cn: https://m.example/gh/plugin): not known",
+        f"  {repository('vllm')} v1 (asked by way of mirror cn: https://m.example/gh/vllm): not known",
+        f"  {IMAGE} (asked by way of mirror cn: swr.example/c:{IMAGE.rpartition(':')[2]}): not known",
+        "  https://example.invalid/toolkit.run: not known",
+    ]
+
+
+def test_what_is_wrong_is_told_with_the_mirror_that_said_so(there: Hosts) -> None:
+    wrong = wanting(asking(ref="v9"), runs=())
+    del there.images.there[IMAGE]  # type: ignore[attr-defined]
+    found = learned(dataclasses.replace(there, way=CN), wrong)
+    with pytest.raises(BadInput) as failure:
+        found.require()
+    assert (
+        f"{repository('vllm')} (asked by way of mirror cn: https://m.example/gh/vllm): v9: not" in failure.value.found
+    )
+    assert f"{IMAGE} (asked by way of mirror cn: swr.example/c" in failure.value.found
+    assert "--mirror" not in failure.value.do
+    with pytest.raises(BadInput) as failure:
+        learned(there, wrong).require()
+    assert "or name a mirror that has it: --mirror NAME" in failure.value.do
+
+
+def test_a_source_that_is_read_in_a_checkout_is_told_as_such(there: Hosts) -> None:
+    there.git.down = {repository("vllm"): DOWN, repository("plugin"): DOWN}  # type: ignore[attr-defined]
+    with pytest.raises(LookupIncomplete) as failure:
+        learned(there, VARIANT, given=("vllm",)).require()
+    assert failure.value.found.splitlines()[1:] == [
+        f"  {repository('plugin')} main: not known",
+        f"  {repository('vllm')} v1: its commit is not known; what it asks for is read in its checkout (--source)",
+    ]
+
+
+def test_offline_the_next_step_is_to_ask(there: Hosts) -> None:
+    with pytest.raises(LookupIncomplete) as failure:
+        learned(there, offline=True).require()
+    assert failure.value.do == "the same again without --offline"

@@ -69,6 +69,17 @@ def test_what_is_written_is_read_again() -> None:
     assert LockFile.parse(TEXT) == LOCK
 
 
+def test_where_sources_were_read_is_part_of_what_the_digest_is_over_and_may_be_absent() -> None:
+    note = "vllm read at 3cc6f648e5a4, pinned 5cb98caaadef"
+    read = msgspec.structs.replace(LOCK, elsewhere=(note, "verl read at no commit, pinned main"))
+    text = str(read)
+    assert text.splitlines()[6:8] == [f"# source: {note}", "# source: verl read at no commit, pinned main"]
+    assert LockFile.parse(text) == read
+    assert LockFile.parse(TEXT).elsewhere == ()
+    for spoiled in (text.replace(f"# source: {note}\n", ""), text.replace("3cc6f648e5a4", "5cb98caaadef")):
+        assert "was changed after it was made" in complaint_about(spoiled)
+
+
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True).filter(lambda name: "--" not in name)
 versions = st.from_regex(r"[1-9][0-9]?\.[0-9]\.[0-9](\.post[1-9])?(\+cpu)?", fullmatch=True)
 hashes = st.lists(st.from_regex(r"sha256:[0-9a-f]{64}", fullmatch=True), min_size=1, max_size=3, unique=True)

@@ -74,6 +74,23 @@ def test_a_commit_that_was_locked_as_another_differs() -> None:
     assert (state, message) == ("differs", f"small: sources.vllm.ref is the commit {ref}, locked {commit('a')}")
 
 
+@pytest.mark.parametrize("locked", [(), (locked_ref(ref="v0"),), (locked_ref("other"),)])
+def test_a_commit_in_full_needs_no_lock_to_say_what_it_means(locked: tuple[Any, ...]) -> None:
+    """On any day it is the same; that its repository has it is seen as the build fetches it."""
+    lock = msgspec.structs.replace(LOCK, git=locked)
+    assert told(lock, wanting(asking(ref=commit("b")), runs=VARIANT.runs)) == []
+
+
+@pytest.mark.parametrize("locked", [(), (locked_ref(ref=commit("b"), at="b", kind="commit"),)])
+def test_of_a_commit_with_submodules_those_are_what_is_missing(locked: tuple[Any, ...]) -> None:
+    wants = wanting(asking(ref=commit("b"), submodules=True), runs=VARIANT.runs)
+    ((state, message),) = told(msgspec.structs.replace(LOCK, git=locked), wants)
+    assert (state, message) == (
+        "missing",
+        f"small: sources.vllm.ref is {commit('b')}, whose submodules are not locked",
+    )
+
+
 def test_what_a_lock_said_before_is_nothing_that_is_asked_for() -> None:
     assert asked([answered(VARIANT, LOCK)]) == asked([VARIANT])
 

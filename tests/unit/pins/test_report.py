@@ -57,3 +57,14 @@ def test_each_stack_with_a_broken_rule_has_its_own_way_out() -> None:
     assert "[stack.ms-swift.accept]" in error.value.do
     assert '[stack."ms-swift-cann8.5".accept]' in error.value.do
     assert error.value.found.startswith("a2, a3-cann8.5: ")
+
+
+def test_what_is_not_known_says_what_would_have_to_be_written() -> None:
+    """As reported: a commit without a version was passed over, and nothing said so."""
+    text = report.findings_text([broken("a2", f"sources.vllm.ref={'1' * 40}")])
+    assert text.endswith(
+        "unknown: vllm-ascend-row (a2)\n"
+        "  vllm at 111111111111 has no known version, so whether it is the vLLM 0.23.0 of the row of vLLM Ascend 0.23.0"
+        " is not known\n"
+        "  wanted:  the version that is there: sources.vllm.version"
+    )

@@ -234,3 +234,50 @@ def test_an_accept_that_accepts_nothing_is_to_be_removed() -> None:
 
 def test_an_accept_of_no_rule_is_refused() -> None:
     assert 'unknown rule "torch-npu"' in refused("a2", "accept.torch-npu=as in the public image")
+
+
+def with_stacks(**stacks: dict[str, object]) -> Pins:
+    """The pins with fields of some stacks replaced."""
+    changed = {name: msgspec.structs.replace(PINS.stack[name], **fields) for name, fields in stacks.items()}
+    return msgspec.structs.replace(PINS, stack={**PINS.stack, **changed})
+
+
+def test_all_that_the_sources_of_a_stack_lack_is_told_at_once_with_its_name() -> None:
+    sources = dict(PINS.stack["verl"].sources)
+    sources["verl"] = msgspec.structs.replace(sources["verl"], module="", path="")
+    sources["vllm"] = msgspec.structs.replace(sources["vllm"], module="")
+    with pytest.raises(BadInput) as caught:
+        resolve(with_stacks(verl={"sources": sources}), "a2-verl")
+    assert caught.value.found == (
+        'stack verl: source vllm: "module" is missing\nstack verl: source verl: "path" and "module" are missing'
+    )
+    assert caught.value.do == "write them in [stack.verl.sources.vllm] and [stack.verl.sources.verl]"
+
+
+def test_all_that_nothing_says_of_a_variant_is_told_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        resolve(with_stacks(verl={"repository": "", "python": ""}), "a2-verl")
+    assert caught.value.found == 'variant a2-verl: nothing says its "repository" and "python"'
+
+
+def test_the_faults_of_all_variants_are_told_at_once_each_of_a_stack_once() -> None:
+    source = msgspec.structs.replace(PINS.stack["verl"].sources["verl"], git="")
+    pins = with_stacks(
+        verl={"sources": {**PINS.stack["verl"].sources, "verl": source}},
+        **{"verl-qwen3.5": {"cann": "9.9.9"}, "ms-swift-310p": {"os": ""}},
+    )
+    with pytest.raises(BadInput) as caught:
+        resolve_all(pins)
+    assert caught.value.found.splitlines() == [
+        '310p: nothing says its "os"',
+        'a2-verl-qwen3.5, a3-verl-qwen3.5, a2-verl-qwen3.5-overlay: unknown CANN release "9.9.9"',
+        'stack verl: source verl: "git" is missing',
+    ]
+    assert caught.value.wanted.count("one of: ") + caught.value.wanted.count("did you mean") == 1
+    assert caught.value.do.splitlines()[1].strip() == "write it in [stack.verl.sources.verl]"
+
+
+def test_a_rule_that_several_variants_break_is_told_once_by_their_names() -> None:
+    with pytest.raises(BadInput) as caught:
+        resolve_all(with_stacks(verl={"packages": {**PINS.stack["verl"].packages, "torchvision": "0.24.0"}}))
+    assert caught.value.found == "a2-verl, a3-verl: torch-trio: torchvision 0.24.0 with torch 2.10.0"

@@ -36,6 +36,10 @@ def with_source(name: str, variant: Variant = A2, **fields: str) -> Variant:
     return msgspec.structs.replace(variant, sources=sources)
 
 
+def without(name: str, variant: Variant = A2) -> Variant:
+    return msgspec.structs.replace(variant, sources=tuple(s for s in variant.sources if s.name != name))
+
+
 def serving(*requirements: str) -> dict[str, Index]:
     return {"x": Index(url="https://x.example", serves=requirements)}
 
@@ -90,6 +94,12 @@ BROKEN: list[tuple[str, Variant, str, str]] = [
         "vllm-ascend-row",
         with_source("vllm", version="0.22.0"),
         "the row of vLLM Ascend 0.23.0 is not met: vLLM 0.22.0, not 0.23.0",
+        "vllm 0.23.0",
+    ),
+    (
+        "vllm-ascend-row",
+        changed(without("vllm"), packages={"vllm": "0.22.0"}),
+        "vLLM 0.22.0, not 0.23.0",
         "vllm 0.23.0",
     ),
     ("vllm-ascend-row", changed(cann="9.0.1"), "CANN 9.0.1, not 9.1.0", "cann 9.1.0"),
@@ -237,6 +247,12 @@ BROKEN: list[tuple[str, Variant, str, str]] = [
         '"vlm" (numpy) lifts nothing',
         '"vllm"',
     ),
+    (
+        "import-refused",
+        changed(packages={"pyarrow": "26.0.1"}),
+        "pyarrow 26.0.1 refuses numpy 1.26.4 when it is imported",
+        "numpy>=2, or pyarrow not >=26",
+    ),
     ("moving-ref", with_source("vllm", ref="main"), "vllm follows main, which moves", "invoke lock --variant a2"),
     ("moving-ref", with_source("vllm", ref="releases/v0.23.0"), "follows releases/v0.23.0", "release = false"),
     ("moving-ref", with_source("vllm", ref="de93536e"), "vllm is at de93536e, part of a commit", "a tag"),
@@ -276,6 +292,29 @@ UNKNOWN: list[tuple[str, Variant, str]] = [
     ("base-offered", changed(python="3.11"), "CANN 9.1.0 for 910b on ubuntu22.04 with Python 3.11 is not known"),
     ("numpy-cann", changed(cann="8.1.rc1", packages={"numpy": None}), "the lock takes one in <2"),
     ("abi", changed(os="ubuntu26.04"), "ubuntu26.04"),
+    # What would have to be known and is not: the version at a commit or a branch, the one that a range will give.
+    (
+        "vllm-ascend-row",
+        with_source("vllm", ref="1" * 40, version=""),
+        "vllm at 111111111111 has no known version, so whether it is the vLLM 0.23.0 of the row",
+    ),
+    ("vllm-ascend-row", with_source("vllm-ascend", ref="main", version=""), "vllm-ascend at main has no known version"),
+    ("vllm-ascend-row", changed(packages={"torch_npu": None}), "torch_npu is not pinned: whether it is the 2.10.0"),
+    ("mindspeed-row", with_source("MindSpeed", ref="2" * 40, version=""), "MindSpeed at 222222222222 has no known"),
+    ("mindspeed-row", changed(accept={}, cann="9.0.0", python="3.10", packages={"torch": None}), "torch is not pinned"),
+    ("mindspeed-megatron", with_source("MindSpeed", ref="3" * 40, version=""), "MindSpeed at 333333333333 has no"),
+    ("mindspeed-megatron", with_source("Megatron-LM", ref="main", version=""), "Megatron-LM at main has no known"),
+    ("mcore-bridge", with_source("mcore-bridge", ref="main", version=""), "mcore-bridge at main has no known version"),
+    ("mcore-bridge", with_source("Megatron-LM", ref="main", version=""), "Megatron-LM at main has no known version"),
+    ("numpy-cann", changed(cann="8.1.rc1", packages={"numpy": ">=1.26"}), "numpy >=1.26 is a range; the lock takes"),
+    (
+        "triton-ascend-index",
+        changed(indexes={}, packages={"triton-ascend": ">=3.2"}),
+        "triton-ascend >=3.2 is a range, and no index serves it on amd64 and arm64",
+    ),
+    ("import-refused", changed(packages={"pyarrow": ">=24"}), "pyarrow >=24 is a range: pyarrow>=26 refuses any numpy"),
+    ("import-refused", changed(packages={"pyarrow": "26.0.1", "numpy": ">=1"}), "numpy >=1 is a range"),
+    ("import-refused", changed(packages={"pyarrow": "26.0.1", "numpy": None}), "numpy is not pinned"),
 ]
 
 
@@ -314,6 +353,11 @@ HOLDING: list[tuple[str, Variant]] = [
     ("mindspeed-megatron", with_source("Megatron-LM", version="0.16.2")),
     ("vllm-ascend-wheel", changed(packages={"vllm_ascend": "0.23.0"})),
     ("wheel-missing", changed(packages={"torch_npu": "2.10.0.post6"}, python="3.11")),
+    ("import-refused", changed(packages={"pyarrow": "25.0.1"})),
+    ("import-refused", changed(packages={"pyarrow": "26.0.1", "numpy": "2.2.6"})),
+    ("import-refused", changed(packages={"pyarrow": None})),
+    ("triton-ascend-index", changed(packages={"triton-ascend": ">=3.2"}, indexes=serving("triton-ascend"))),
+    ("vllm-ascend-row", changed(without("vllm"), packages={"vllm": "0.23.0"})),
     ("moving-ref", with_source("vllm", ref="main", commit="0" * 40)),
     ("moving-ref", msgspec.structs.replace(with_source("vllm", ref="main"), release=False)),
 ]
@@ -328,6 +372,41 @@ def test_an_accepted_rule_carries_its_reason() -> None:
     (finding,) = found(A2, "mindspeed-row")
     assert finding.state == "accepted"
     assert finding.reason == PINS.stack["ms-swift"].accept["mindspeed-row"]
+
+
+def test_an_accept_of_a_rule_that_cannot_be_told_is_not_called_needless() -> None:
+    """As reported: a bump to a commit without a version said that the accept accepts nothing, and to remove it."""
+    there = with_source("MindSpeed", ref="4" * 40, version="")
+    (finding,) = found(there, rules.UNUSED_ACCEPT)
+    assert finding.state == "unknown"
+    assert finding.message == (
+        'the accept "mindspeed-row" could not be asked: MindSpeed at 444444444444 has no known version, '
+        "so which row of MindSpeed's table it has to meet is not known"
+    )
+    assert rules.ways_out([msgspec.structs.replace(there, findings=(finding,))]) == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "variant"),
+    [
+        ("vllm-ascend-row", with_source("vllm", ref="main", version="")),
+        ("mindspeed-megatron", with_source("Megatron-LM", ref="main", version="")),
+        ("mcore-bridge", with_source("Megatron-LM", ref="main", version="")),
+        ("numpy-cann", changed(cann="8.1.rc1", packages={"numpy": ">=1.26"})),
+        ("triton-ascend-index", changed(indexes={}, packages={"triton-ascend": ">=3.2"})),
+    ],
+)
+def test_no_accept_is_called_needless_by_a_rule_that_cannot_tell(rule: str, variant: Variant) -> None:
+    accepted = msgspec.structs.replace(variant, accept={**variant.accept, rule: "x"})
+    assert [one.state for one in found(accepted, rules.UNUSED_ACCEPT) if f'"{rule}"' in one.message] == ["unknown"]
+
+
+def test_a_rule_may_be_broken_and_not_known_in_part() -> None:
+    states = {
+        f.state: f.message for f in found(with_source("vllm", changed(cann="9.0.1"), version=""), "vllm-ascend-row")
+    }
+    assert "CANN 9.0.1, not 9.1.0" in states["broken"]
+    assert "vllm at v0.23.0 has no known version" in states["unknown"]
 
 
 def test_the_project_s_deviations_are_these_and_all_accepted() -> None:
@@ -406,6 +485,7 @@ def test_the_resolver_is_told_the_range_of_what_is_not_pinned() -> None:
     assert rules.constraints(changed(cann="8.1.rc1", packages={"numpy": None})) == ("numpy<2",)
     assert rules.constraints(changed(CANN85, packages={"numpy": None})) == ("numpy<2",)
     assert rules.constraints(changed(packages={"numpy": None})) == ()
+    assert rules.constraints(changed(cann="8.1.rc1", packages={"numpy": ">=1.26"})) == ("numpy<2",)
     assert rules.constraints(CANN85) == ()
 
 

@@ -81,6 +81,8 @@ def test_the_project_s_own_pins_have_no_fault() -> None:
         ({"sources": {"vllm": VLLM, "b": VLLM}}, "sources.b.path"),
         ({"sources": {"vllm": VLLM, "b": msgspec.structs.replace(VLLM, path="/vllm/b")}}, "sources.b.path"),
         ({"sources": {"b": msgspec.structs.replace(VLLM, path="/vllm/b"), "vllm": VLLM}}, "sources.vllm.path"),
+        ({"end_of_support": "2027-02-30"}, "end_of_support"),
+        ({"end_of_support": "20270228"}, "end_of_support"),
         (
             {"patches": (Patch(distribution="x", file="../x", find="a", replace="b", count=1, reason="r"),)},
             "patches[0].file",
@@ -104,6 +106,7 @@ def test_a_fault_of_a_stack_is_told_by_its_key(changes: dict[str, Any], key: str
         source(path="/workspace/a.b_c-d"),
         source(path="/vllm-ascend"),
         source(version="5.3.0.dev0"),
+        {"end_of_support": "2028-02-29"},
         {"sources": {"vllm": VLLM, "vllm-ascend": msgspec.structs.replace(VLLM, path="/vllm-ascend")}},
     ],
 )

@@ -15,7 +15,7 @@ from ascend_images.errors import BadInput
 from ascend_images.pins.load import load, parse
 from ascend_images.pins.lockfile import LockFile, is_current
 from ascend_images.pins.platform import Arch
-from ascend_images.pins.resolve import resolve
+from ascend_images.pins.resolve import resolve, resolve_all
 from ascend_images.verify.checkouts import FoundCheckout, checkout_around
 from ascend_images.verify.freeze import Frozen, candidates, freeze, https_address, stack_text
 
@@ -141,7 +141,43 @@ def test_what_is_printed_says_where_it_lies_what_to_look_at_and_what_to_do(tmp_p
     assert text.splitlines()[0] == f"{REFERENCE}: CANN 9.1.0, a2, ubuntu22.04, Python 3.12, amd64"
     assert "  build/freeze/mine/stack.toml\n  build/freeze/mine/locks/mine.amd64.txt\n" in text
     assert "\nlook at:\n  - " in text
-    assert text.endswith("next: append build/freeze/mine/stack.toml to versions.toml, then invoke check --variant mine")
+    assert text.endswith(
+        "\nnext: fill in what is listed above in build/freeze/mine/stack.toml, then append it to versions.toml; "
+        "invoke check --variant mine\n"
+        "      copy build/freeze/mine/locks/mine.amd64.txt to locks/; invoke lock --variant mine: it keeps these "
+        "versions where they fit, and learns the hashes"
+    )
+
+
+def test_where_nothing_is_open_the_stack_is_appended_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "versions.toml").write_text(PINS_TEXT)
+    made = frozen(config={}, files={**FILES, "/Megatron-LM/Megatron_LM/__init__.py": ""})
+    text = freezing.told(freezing.write(tmp_path, made, "mine", PINS), tmp_path)
+    assert made.review == []
+    assert "\nnext: append build/freeze/mine/stack.toml to versions.toml; invoke check --variant mine\n" in text
+
+
+def test_a_frozen_lock_says_what_made_it_and_is_read_like_any_other(tmp_path: Path) -> None:
+    """As reported: it said that `invoke lock` had made it."""
+    (tmp_path / "versions.toml").write_text(PINS_TEXT)
+    written = freezing.write(tmp_path, frozen(), "mine", PINS)
+    lines = written.lock.read_text().splitlines()
+    assert lines[0] == f"# Made by: invoke freeze --image {REFERENCE} --name mine"
+    assert sum(line.startswith("# Made by:") for line in lines) == 1
+    assert LockFile.load(written.lock).variant == "mine"
+
+
+def test_all_that_a_frozen_stack_lacks_is_told_at_once_with_its_name(tmp_path: Path) -> None:
+    """As reported: appended as told, it stopped commands for other variants, and nothing said whose fault that was."""
+    (tmp_path / "versions.toml").write_text(PINS_TEXT)
+    made = frozen(files={name: text for name, text in FILES.items() if not name.endswith("__init__.py")})
+    written = freezing.write(tmp_path, made, "mine", PINS)
+    lacks = ('stack mine: source Megatron-LM: "module" is missing', 'stack mine: source vllm: "module" is missing')
+    assert [line for line in made.review if "; ".join(lacks) in line]
+    with pytest.raises(BadInput) as caught:
+        resolve_all(parse(f"{PINS_TEXT}\n{written.stack.read_text()}"), to_be_locked=True)
+    assert tuple(caught.value.found.splitlines()) == lacks
+    assert caught.value.do == "write them in [stack.mine.sources.Megatron-LM] and [stack.mine.sources.vllm]"
 
 
 def test_a_stack_that_does_not_resolve_yet_has_a_lock_that_answers_no_pins(tmp_path: Path) -> None:
