@@ -1,6 +1,7 @@
 """What was typed besides a variant, so that the command which a message names next is about the same selection."""
 
 import functools
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,10 @@ REPEATED = {
     "lock": ("arch", "set", "source", "update", "as_of", "fresh", "mirror", "ca_bundle"),
     "build": (
         *("arch", "platform", "set", "source", "wheels", "base_image", "mirror", "ca_bundle"),
-        *("builder", "jobs", "push", "sandbox", "unlocked"),
+        *("builder", "jobs", "push", "cache_to", "cache_from", "compression", "sandbox", "unlocked"),
+    ),
+    "reproduce": (
+        *("arch", "set", "base_image", "mirror", "ca_bundle", "builder", "one_engine", "sandbox", "unlocked"),
     ),
 }
 
@@ -32,11 +36,15 @@ _typed: ContextVar[Mapping[str, Any] | None] = ContextVar("typed", default=None)
 
 
 def repeating(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command complete what its errors say is to be typed next; see `completed`."""
+    """Make a command complete what its errors say is to be typed next; see `completed`.
+
+    An option that has the value it has anyway is no word that was typed.
+    """
+    usual = {name: one.default for name, one in inspect.signature(function).parameters.items()}
 
     @functools.wraps(function)
     def body(context: Any, *arguments: Any, **options: Any) -> None:
-        before = _typed.set(options)
+        before = _typed.set({name: value for name, value in options.items() if value != usual.get(name)})
         try:
             function(context, *arguments, **options)
         except AscendImagesError as error:

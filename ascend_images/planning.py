@@ -9,6 +9,7 @@ import msgspec
 
 from ascend_images.errors import BadInput
 from ascend_images.files import write_atomic
+from ascend_images.images.cache import require_places
 from ascend_images.images.image_json import image_document
 from ascend_images.images.network import network_for
 from ascend_images.images.plan import BuildPlan, Choices, Rendered, make_plan, with_local_sources
@@ -20,6 +21,7 @@ from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch, host_arch
 from ascend_images.pins.questions import Unanswered, check
 from ascend_images.pins.resolve import pinned_images, resolve, resolve_all
+from ascend_images.pins.tags import ImageRef
 from ascend_images.pins.variant import IMAGE_FOLDER, Variant
 from ascend_images.program import write_program
 from ascend_images.selection import Selection
@@ -67,7 +69,8 @@ def _plan(selection: Selection, wishes: Wishes, variant: Variant, arch: Arch) ->
     local = local_sources(variant, wishes.sources)
     suffix = name_suffix(selection, variant, sandbox=wishes.contexts is not None, local=bool(local))
     if wishes.choices.push:
-        require_publishable(variant, suffix)
+        require_publishable(variant, suffix, dirty=[source.name for source in local if source.dirty])
+    require_places(wishes.choices.cache_to, variant, suffix, _repositories(selection))
     contexts = dict(wishes.contexts(variant, arch, _lock(selection, variant, arch)) if wishes.contexts else {})
     if selection.changed and "lock" not in contexts:
         contexts["lock"] = str(selection.locks)
@@ -104,6 +107,10 @@ def name_suffix(selection: Selection, variant: Variant, *, sandbox: bool = False
     changed = local or (selection.changed and not _is_pinned(selection, variant))
     pinned = pinned_images(selection.pins) if changed else ()
     return tag_suffix(variant, sandbox=sandbox, changed=changed, pinned=pinned)
+
+
+def _repositories(selection: Selection) -> set[str]:
+    return {ImageRef.parse(name).name for name in pinned_images(selection.pins)}
 
 
 def _is_pinned(selection: Selection, variant: Variant) -> bool:

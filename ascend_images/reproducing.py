@@ -17,9 +17,10 @@ import msgspec
 from ascend_images.errors import BuildFailed, CheckFailed
 from ascend_images.files import write_atomic
 from ascend_images.images import bake
-from ascend_images.images.builder import Builder, find_builder
+from ascend_images.images.builder import Builder
+from ascend_images.images.builders import Site, find_sites, require_sites
 from ascend_images.images.compare import Comparison, Layout, compare, lines, read_layout, system_packages
-from ascend_images.images.engine import Run, require_engine, run_command
+from ascend_images.images.engine import Run, run_command
 from ascend_images.images.gate import check_plans
 from ascend_images.images.network import secret_files
 from ascend_images.images.plan import BUILD_FOLDER, BuildPlan, packing, target_of
@@ -71,27 +72,39 @@ def reproduce(
     """Build every plan in both places and compare; progress goes to `stream`, standard error by default.
 
     Every step runs anew: nothing that a builder keeps is used, and nothing of it is pruned. No image gets a name, no
-    record is written. Raises BadInput for plans that must not be built, MissingTool for an engine that is not there,
-    BuildFailed where a build fails.
+    record is written. Before the first build: BadInput for plans that must not be built and for emulation nobody asked
+    for, MissingTool for an engine or a builder that is not there. Raises BuildFailed where a build fails.
     """
-    check_plans(plans, stages=stages)
-    own = find_builder(context=require_engine(run=run).context, run=run)
+    check_plans(plans, stages=stages, verb="reproduce")
+    sites = _sites(plans, places, run)
     out = stream or sys.stderr
     with tempfile.TemporaryDirectory(prefix="ascend-images-layouts-") as layouts:
         elsewhere = list(plans)
         if places[1].host or places[1].builder:
-            elsewhere = with_images_as_layouts(plans, Path(layouts), own, run)
-        return tuple(_both(pair, places, out, run) for pair in zip(plans, elsewhere, strict=True))
+            elsewhere = with_images_as_layouts(plans, Path(layouts), sites[0].builder, run)
+        return tuple(_both(pair, places, sites, out) for pair in zip(plans, elsewhere, strict=True))
 
 
-def _both(pair: tuple[BuildPlan, BuildPlan], places: tuple[Place, Place], stream: TextIO, run: Run) -> Reproduced:
+def _sites(plans: Sequence[BuildPlan], places: tuple[Place, Place], run: Run) -> list[Site]:
+    """Return who builds in each place: one that cannot is no matter to learn after the other has built for long."""
+    found = []
+    for place in places:
+        with _at(place.host):
+            sites = find_sites([place.builder], run=run)
+        require_sites(plans, sites)
+        found += sites
+    return found
+
+
+def _both(
+    pair: tuple[BuildPlan, BuildPlan], places: tuple[Place, Place], sites: Sequence[Site], stream: TextIO
+) -> Reproduced:
     """Build a plan, as each place takes it, and compare; what is the same is removed again."""
     folder = pair[0].root / BUILD_FOLDER / "reproduce" / f"{pair[0].variant.name}.{pair[0].arch.value}"
     shutil.rmtree(folder, ignore_errors=True)
-    for number, (plan, place) in enumerate(zip(pair, places, strict=True), start=1):
+    for number, (plan, place, site) in enumerate(zip(pair, places, sites, strict=True), start=1):
         with _at(place.host):
-            builder = find_builder(place.builder, context=require_engine(run=run).context, run=run)
-            _export(plan, builder, folder / str(number), f"{plan.name}, {place.name}", stream)
+            _export(plan, site, folder / str(number), f"{plan.name}, {place.name}", stream)
     made = [read_layout(folder / str(number)) for number in (1, 2)]
     found = Reproduced(plan=pair[0], places=places, comparison=compare(*made), folder=folder)
     write_atomic(folder / "report.json", msgspec.json.format(msgspec.json.encode(_data(found)), indent=2))
@@ -179,17 +192,17 @@ def _blob(layout: Layout, document: Mapping[str, Any]) -> dict[str, Any]:
     return {"digest": digest, "size": len(content)}
 
 
-def _export(plan: BuildPlan, builder: Builder, folder: Path, title: str, stream: TextIO) -> None:
+def _export(plan: BuildPlan, site: Site, folder: Path, title: str, stream: TextIO) -> None:
     """Build a plan with no cache and write the image to `folder`, as an OCI layout; raises BuildFailed."""
     folder.mkdir(parents=True)
     ended: list[Ended] = []
     with private_folder() as work, secret_files(plan.network.secrets()) as secrets:
-        target = exported(plan, target_of(plan, secrets, driver=builder.driver), folder)
+        target = exported(plan, target_of(plan, secrets, driver=site.builder.driver), folder)
         file = work / "bake.json"
         file.write_bytes(bake.bake_file([(plan.target, target)]))
         job = Job(
             title,
-            ("docker", "buildx", "bake", "--file", str(file), "--progress", "rawjson", "--builder", builder.name),
+            (*site.docker, "buildx", "bake", "--file", str(file), "--progress", "rawjson", "--builder", site.name),
             plan.root,
             folder.parent / f"{folder.name}.log",
             {**os.environ, "BUILDX_BAKE_ENTITLEMENTS_FS": "0"},

@@ -30,6 +30,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_def
     output: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
     attest: tuple[str, ...] = ()
+    cache_from: tuple[str, ...] = ()
+    cache_to: tuple[str, ...] = ()
     no_cache: bool = False
 
 

@@ -3,81 +3,45 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 
 from ascend_images.errors import AscendImagesError, BadInput, BuildFailed
 from ascend_images.files import write_atomic
 from ascend_images.images import bake
-from ascend_images.images.builder import Builder, find_builder
-from ascend_images.images.cost import GB, cost_of, require_architectures, require_room
-from ascend_images.images.engine import Engine, Run, require_engine, run_command
+from ascend_images.images.builders import (
+    Site,
+    costs_on,
+    fault_of,
+    find_sites,
+    require_one_place,
+    require_sites,
+    require_stand_ins,
+    work_of,
+    workers_of,
+)
+from ascend_images.images.cache import require_exporter
+from ascend_images.images.engine import Run, run_command
 from ascend_images.images.gate import check_plans, load_lock, refusal
 from ascend_images.images.network import secret_files
-from ascend_images.images.plan import BUILD_FOLDER, COMPRESSIONS, BuildPlan, target_of, with_shared_packages
-from ascend_images.images.progress import SHOWN_LINES, FailedStep, Line
-from ascend_images.images.readback import differences, read_back, read_metadata
+from ascend_images.images.outcome import Failure, Outcome, build_failed, report, summary_path
+from ascend_images.images.plan import BuildPlan, target_of, with_shared_packages
+from ascend_images.images.progress import SHOWN_LINES, Line
+from ascend_images.images.readback import differences, give_local_name, read_back, read_metadata
 from ascend_images.images.record import Record, record_of, write_record
-from ascend_images.images.run import Ended, Interrupted, Job, View, run_jobs
+from ascend_images.images.run import Ended, Interrupted, Job, View, run_next
+from ascend_images.images.schedule import Schedule, Work, Worker
 from ascend_images.images.show import view_on
 from ascend_images.images.sources import stage_source
 from ascend_images.images.stages import stage_names
 from ascend_images.images.transient import RETRIES, is_transient
 from ascend_images.pins.lockfile import LockFile
 from ascend_images.scratch import private_folder
-
-#: Raised when a reader of an older summary would misread a newer one.
-SUMMARY_SCHEMA = 1
-_MOST_JOBS = 4
-_JOB_MEMORY = 8 * GB
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why there is no image: the step that failed, or what was wrong with what the build made."""
-
-    plan: BuildPlan
-    seconds: float
-    step: FailedStep | None
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return str(self.step) if self.step else f"error:   {self.reason}"
-
-
-@dataclass
-class Outcome:
-    """What became of the images of one call; an image that is in neither list was not built."""
-
-    plans: tuple[BuildPlan, ...]
-    built: list[Record] = field(default_factory=list)
-    failed: list[Failure] = field(default_factory=list)
-    interrupted: bool = False
-    stopped: tuple[str, ...] = ()
-    """Names of the plans that were being built when somebody interrupted."""
-
-    @property
-    def skipped(self) -> list[BuildPlan]:
-        """The plans that were not built, or not to their end, because somebody interrupted."""
-        ended = {(record.variant, record.arch) for record in self.built}
-        ended |= {(failure.plan.variant.name, failure.plan.arch) for failure in self.failed}
-        return [plan for plan in self.plans if (plan.variant.name, plan.arch) not in ended]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the summary as it is written: failed images first."""
-        return {
-            "schema": SUMMARY_SCHEMA,
-            "interrupted": self.interrupted,
-            "failed": [_failure_data(failure) for failure in self.failed],
-            "built": [_built_data(record) for record in self.built],
-            "skipped": [_names(plan) for plan in self.skipped],
-        }
 
 
 def require_jobs(jobs: int) -> None:
@@ -89,16 +53,19 @@ def require_jobs(jobs: int) -> None:
 def build(
     plans: Sequence[BuildPlan],
     *,
+    builders: Sequence[str] = (),
     jobs: int = 0,
     stream: TextIO | None = None,
     stages: Callable[[str], Iterable[str]] = stage_names,
     run: Run = run_command,
     told: Callable[[str], None] | None = None,
 ) -> tuple[Record, ...]:
-    """Build all plans, `jobs` at a time (0: as many as the engine's memory is good for), and return their records.
+    """Build all plans and return their records.
 
+    `builders` names those that share the work, each with `jobs` images at a time (0: as many as its engine's memory is
+    good for); where none is named it is the one of the plans' choices, or the engine's own.
     Progress and results go to `stream`, standard error by default. Raises BadInput for plans that must not be built and
-    for emulation nobody asked for, MissingTool for an engine, an emulator or room that is not there, BuildFailed, after
+    for emulation nobody asked for, MissingTool for a builder, an emulator or room that is not there, BuildFailed, after
     all have ended, if one failed; Interrupted when somebody interrupts. `build/summary.json` says what became of each;
     once builds were begun, `told` is given its text.
     """
@@ -109,19 +76,21 @@ def build(
     shared = with_shared_packages(plans)
     check_plans(shared, stages=stages)
     locks = [load_lock(plan) for plan in shared]
-    name = shared[0].choices.builder
-    engine = require_engine(builder=name, run=run)
-    builder = find_builder(name, context=engine.context, run=run)
-    require_architectures(shared, builder)
-    at_once = jobs if jobs > 0 else default_jobs(engine, len(shared))
-    costs = cost_of(shared, locks, engine=engine, builder=builder, at_once=min(at_once, len(shared)), run=run)
-    _say(out, str(costs), *dict.fromkeys(note for plan in shared for note in plan.notes))
-    require_room(costs, engine)
+    names = tuple(builders) or tuple(filter(None, [shared[0].choices.builder]))
+    sites = find_sites(names, jobs=jobs, images=len(shared), run=run)
+    require_one_place(shared, sites)
+    require_sites(shared, sites)
+    require_stand_ins(shared, sites, run)
+    for site in sites:
+        require_exporter(shared[0].choices.cache_to, site.engine, site.builder)
+    costs = costs_on(sites, shared, locks, run=run)
+    _say(out, *costs.said, *dict.fromkeys(note for plan in shared for note in plan.notes))
+    costs.require_room()
     _stage(shared)
-    outcome = _Build(shared, locks, engine, builder, run).run(at_once, out, told)
-    _say(out, *_report(outcome))
+    outcome = _Build(shared, locks, sites, run).run(out, told)
+    _say(out, *report(outcome))
     if outcome.failed:
-        raise _build_failed(outcome)
+        raise build_failed(outcome)
     return tuple(outcome.built)
 
 
@@ -135,42 +104,32 @@ def reasons_against(
     return (*notes, f"warning: this would not be built:\n{error}") if error else notes
 
 
-def default_jobs(engine: Engine, images: int) -> int:
-    """Return how many images are built at a time where nobody says: one for each 8 GB of the engine's memory."""
-    return max(1, min(images, _MOST_JOBS, engine.memory // _JOB_MEMORY))
-
-
-def summary_path(root: Path) -> Path:
-    """Return where the summary of the last call goes."""
-    return root / BUILD_FOLDER / "summary.json"
-
-
 class _Build:
     """One call's builds: the processes, and what is done as each ends."""
 
-    def __init__(
-        self, plans: Sequence[BuildPlan], locks: Sequence[LockFile], engine: Engine, builder: Builder, run: Run
-    ) -> None:
+    def __init__(self, plans: Sequence[BuildPlan], locks: Sequence[LockFile], sites: Sequence[Site], run: Run) -> None:
         self._plans = {plan.name: plan for plan in plans}
         self._locks = {plan.name: lock for plan, lock in zip(plans, locks, strict=True)}
-        self._engine = engine
-        self._builder = builder
+        self._sites = {site.name: site for site in sites}
         self._run = run
-        self._metadata: dict[str, Path] = {}
-        self.outcome = Outcome(tuple(plans))
+        self._works = {plan.name: work_of(plan, lock) for plan, lock in zip(plans, locks, strict=True)}
+        self._schedule = Schedule(self._works.values(), workers_of(plans, locks, sites, run))
+        self._tries: Counter[str] = Counter()
+        self._secrets: dict[str, dict[str, Path]] = {}
+        self.outcome = Outcome(tuple(plans), builders=tuple(self._sites))
 
-    def run(self, at_once: int, stream: TextIO, told: Callable[[str], None] | None) -> Outcome:
+    def run(self, stream: TextIO, told: Callable[[str], None] | None) -> Outcome:
         """Run all builds; the summary is written, and `told`, whatever happens. Raises Interrupted."""
         root = self.outcome.plans[0].root
         # Of an earlier call: whoever finds a summary finds the one of the last call that got as far as here.
         summary_path(root).unlink(missing_ok=True)
         try:
-            with self._jobs() as jobs, view_on(stream, list(self._plans)) as view:
-                self._run_jobs(jobs, at_once, view)
+            with self._work() as work, view_on(stream, list(self._plans)) as view:
+                run_next(lambda: self._next(work), view=view, on_end=lambda ended: self._tried(view, work, ended))
         except Interrupted as interrupt:
             self.outcome.interrupted = True
             self.outcome.stopped = interrupt.names
-            _say(stream, *_report(self.outcome))
+            _say(stream, *report(self.outcome))
             raise
         finally:
             content = msgspec.json.format(msgspec.json.encode(self.outcome.as_data()), indent=2)
@@ -179,72 +138,96 @@ class _Build:
                 told(content.decode())
         return self.outcome
 
-    def _run_jobs(self, jobs: Sequence[Job], at_once: int, view: View) -> None:
-        """Run the jobs, and once more those that the engine alone made fail."""
-        for tries_left in reversed(range(RETRIES + 1)):
-            again: list[Job] | None = [] if tries_left else None
-            run_jobs(jobs, at_once=at_once, view=view, on_end=partial(self._tried, view, again))
-            if not again:
-                return
-            jobs = again
-
-    def _tried(self, view: View, again: list[Job] | None, ended: Ended) -> bool:
-        """Take the end of one try; a job that is to be run once more goes to `again`, where that is a list."""
-        if again is None or ended.code == 0 or not is_transient(ended.failure):
-            return self._ended(ended)
-        view.said(
-            ended.job.name, Line("the engine lost a layer while it exported the image: tried again", heading=True)
-        )
-        again.append(ended.job)
-        return False
-
     @contextmanager
-    def _jobs(self) -> Iterator[list[Job]]:
-        """Yield the jobs, their bake files and secrets in private folders that are gone afterwards.
+    def _work(self) -> Iterator[Path]:
+        """Yield a private folder for bake files and metadata, which is gone afterwards, as the secrets' are.
 
-        The metadata files lie there too: in a new folder there is none of an earlier build.
+        In a new folder there is no metadata of an earlier build.
         """
         with ExitStack() as stack:
             work = stack.enter_context(private_folder())
-            jobs = []
             for plan in self._plans.values():
-                secrets = stack.enter_context(secret_files(plan.network.secrets()))
-                file = work / f"{plan.target}.bake.json"
-                file.write_bytes(bake.bake_file([(plan.target, target_of(plan, secrets, driver=self._builder.driver))]))
-                self._metadata[plan.name] = work / f"{plan.target}.metadata.json"
-                jobs.append(self._job(plan, file))
-            yield jobs
+                self._secrets[plan.name] = stack.enter_context(secret_files(plan.network.secrets()))
+            yield work
 
-    def _job(self, plan: BuildPlan, file: Path) -> Job:
+    def _next(self, work: Path) -> Job | None:
+        """Return the next build, for the builder that is chosen for it; None while none may begin."""
+        taken = self._schedule.take()
+        return None if taken is None else self._job(*taken, work)
+
+    def _job(self, taken: Work, worker: Worker, work: Path) -> Job:
+        """Return the process that builds an image on a builder; the plan knows its builder from here on."""
+        site, plan = self._sites[worker.name], self._plans[taken.name]
+        plan = self._plans[plan.name] = replace(plan, choices=replace(plan.choices, builder=site.name))
+        file = work / f"{plan.target}.bake.json"
+        target = target_of(plan, self._secrets[plan.name], driver=site.builder.driver)
+        file.write_bytes(bake.bake_file([(plan.target, target)]))
+        metadata = _metadata(work, plan)
+        # Of a try before this one.
+        metadata.unlink(missing_ok=True)
         command = (
-            *("docker", "buildx", "bake", "--file", str(file), "--progress", "rawjson"),
-            *("--metadata-file", str(self._metadata[plan.name]), "--builder", self._builder.name, plan.target),
+            *(*site.docker, "buildx", "bake", "--file", str(file), "--progress", "rawjson"),
+            *("--metadata-file", str(metadata), "--builder", site.name, plan.target),
         )
         # From 0.20 on buildx asks before it reads what lies outside of the folder; the bake file is our own.
         environment = {**os.environ, "BUILDX_BAKE_ENTITLEMENTS_FS": "0"}
-        return Job(plan.name, command, plan.root, plan.log, environment, plan.network.hide)
+        note = f"builder: {site.name}" if len(self._sites) > 1 else ""
+        return Job(plan.name, command, plan.root, plan.log, environment, plan.network.hide, note)
 
-    def _ended(self, ended: Ended) -> bool:
+    def _tried(self, view: View, work: Path, ended: Ended) -> bool:
+        """Take the end of one try; what the engine alone made fail is built once more."""
+        name = ended.job.name
+        if ended.code != 0 and is_transient(ended.failure) and self._tries[name] < RETRIES:
+            self._tries[name] += 1
+            view.said(name, Line("the engine lost a layer while it exported the image: tried again", heading=True))
+            self._schedule.put_back(self._works[name])
+            return False
+        self._schedule.ended(self._works[name])
+        return self._ended(view, work, ended)
+
+    def _ended(self, view: View, work: Path, ended: Ended) -> bool:
         """Take the end of one build: an image that is what it should be is recorded, anything else is a failure."""
         plan = self._plans[ended.job.name]
         if ended.code != 0:
-            failure = Failure(plan, ended.seconds, ended.failure, "" if ended.failure else _ending(ended))
-            self.outcome.failed.append(failure)
+            lost = self._lost(view, plan, ended)
+            reason = lost or ("" if ended.failure else _ending(ended))
+            self.outcome.failed.append(Failure(plan, ended.seconds, None if lost else ended.failure, reason))
             return False
         try:
-            self.outcome.built.append(self._record(plan, ended.seconds))
+            self.outcome.built.append(self._record(plan, _metadata(work, plan), ended.seconds))
         except AscendImagesError as error:
-            self.outcome.failed.append(Failure(plan, ended.seconds, None, str(error)))
-            with plan.log.open("a", encoding="utf-8") as log:
-                log.write(f"{error}\n")
+            self._fail(plan, ended.seconds, str(error))
             return False
         return True
 
-    def _record(self, plan: BuildPlan, seconds: float) -> Record:
-        metadata = read_metadata(self._metadata[plan.name], plan.target)
+    def _lost(self, view: View, plan: BuildPlan, ended: Ended) -> str:
+        """Return what is to be said where a build failed by its builder, which then gets no other; else nothing."""
+        if ended.failure is not None and ended.failure.code is not None:
+            return ""  # a command ran to its end there
+        name = plan.choices.builder
+        fault = fault_of(self._sites[name], self._run)
+        if not fault:
+            return ""
+        for work in self._schedule.lose(name):
+            self._fail(self._plans[work.name], 0.0, f"no builder is left for it: {name} does not answer any more")
+            view.ended(work.name, False, 0.0)
+        return f"the builder {name} does not answer any more: {fault}\n{_ending(ended)}"
+
+    def _fail(self, plan: BuildPlan, seconds: float, reason: str) -> None:
+        """Note a failure of which the log says nothing yet."""
+        self.outcome.failed.append(Failure(plan, seconds, None, reason))
+        plan.log.parent.mkdir(parents=True, exist_ok=True)
+        # What stands there of one that was never begun is of an earlier call.
+        with plan.log.open("a" if seconds else "w", encoding="utf-8") as log:
+            log.write(f"{reason}\n")
+
+    def _record(self, plan: BuildPlan, metadata: Path, seconds: float) -> Record:
+        site = self._sites[plan.choices.builder]
+        run = site.runner(self._run)
+        said = read_metadata(metadata, plan.target)
         # The name stands for the new image from here on, so what is said of the old one goes first.
         plan.record.unlink(missing_ok=True)
-        made = read_back(plan, metadata, engine=self._engine, builder=self._builder, run=self._run)
+        made = read_back(plan, said, engine=site.engine, builder=site.builder, run=run)
         wrong = differences(plan, made.config)
         if wrong:
             raise BuildFailed(
@@ -252,9 +235,15 @@ class _Build:
                 wanted="ENTRYPOINT, CMD, SHELL, ENV, WORKDIR and labels as rendered",
                 do=f"invoke render --check --variant {plan.variant.name}",
             )
+        give_local_name(plan, made.digest, builder=site.builder, run=run)
         record = record_of(plan, made, self._locks[plan.name], seconds=seconds)
         write_record(plan.record, record)
         return record
+
+
+def _metadata(work: Path, plan: BuildPlan) -> Path:
+    """Return where buildx writes what it made of a plan."""
+    return work / f"{plan.target}.metadata.json"
 
 
 def _stage(plans: Sequence[BuildPlan]) -> None:
@@ -262,46 +251,6 @@ def _stage(plans: Sequence[BuildPlan]) -> None:
     staged = {(source, plan.staging) for plan in plans for source in plan.sources}
     for source, folder in sorted(staged, key=lambda pair: pair[0].name):
         stage_source(source, folder)
-
-
-def _report(outcome: Outcome) -> list[str]:
-    """Return what is said at the end, failed images first."""
-    lines = []
-    for failure in outcome.failed:
-        plan = failure.plan
-        lines.append(f"FAILED {plan.name} after {failure.seconds:.1f} s")
-        lines += [f"  {line}" for line in (f"log:     {_below(plan.log, plan.root)}", *str(failure).splitlines())]
-    for record in outcome.built:
-        size = f", {record.bytes / 10**6:.0f} MB" if record.bytes is not None else ""
-        lines.append(f"built {record.variant} {record.arch.value} in {record.seconds:.1f} s{size}")
-        lines += [f"  image:   {record.image}", f"  digest:  {record.digest}", *_packing_note(record)]
-    lines += [f"{'interrupted' if plan.name in outcome.stopped else 'skipped'} {plan.name}" for plan in outcome.skipped]
-    root = outcome.plans[0].root
-    return [*lines, f"summary: {_below(summary_path(root), root)}"]
-
-
-def _packing_note(record: Record) -> list[str]:
-    """Return what is to be said where layers are packed in another way than was asked for; the base's are never."""
-    other = sorted({layer.compression for layer in record.layers or ()} - {record.compression})
-    if record.compression == COMPRESSIONS[0] or not other:
-        return []
-    counts = ", ".join(f"{number} {how}" for how, number in _packed(record).items())
-    return [f"  layers:  {counts}; those of the base and those that the builder had already stay as they were"]
-
-
-def _packed(record: Record) -> dict[str, int]:
-    """Return how many layers are packed in each way, by the manifest."""
-    return dict(sorted(Counter(layer.compression for layer in record.layers or ()).items()))
-
-
-def _build_failed(outcome: Outcome) -> BuildFailed:
-    names = ", ".join(failure.plan.name for failure in outcome.failed)
-    first = outcome.failed[0].plan
-    return BuildFailed(
-        f"{len(outcome.failed)} of {len(outcome.plans)} images could not be built: {names}",
-        wanted="all of them",
-        do=f"see {_below(first.log, first.root)}",
-    )
 
 
 def _ending(ended: Ended) -> str:
@@ -312,45 +261,6 @@ def _ending(ended: Ended) -> str:
     except OSError:
         last = []
     return "\n".join([f"docker buildx ended with {how}", *(f"| {line}" for line in last)])
-
-
-def _failure_data(failure: Failure) -> dict[str, Any]:
-    step = failure.step
-    return {
-        **_names(failure.plan),
-        "log": _below(failure.plan.log, failure.plan.root),
-        "seconds": round(failure.seconds, 2),
-        "step": step.step if step else "",
-        "command": step.command if step else "",
-        "line": step.line if step else None,
-        "code": step.code if step else None,
-        "error": step.error if step else failure.reason,
-        "output": list(step.output) if step else [],
-    }
-
-
-def _built_data(record: Record) -> dict[str, Any]:
-    return {
-        "variant": record.variant,
-        "arch": record.arch.value,
-        "image": record.image,
-        "digest": record.digest,
-        "manifest": record.manifest,
-        "config": record.config,
-        "bytes": record.bytes,
-        "packed": _packed(record),
-        "seconds": record.seconds,
-        "pushed": record.pushed,
-        "unlocked": record.unlocked,
-    }
-
-
-def _names(plan: BuildPlan) -> Mapping[str, str]:
-    return {"variant": plan.variant.name, "arch": plan.arch.value, "image": plan.image}
-
-
-def _below(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def _say(stream: TextIO, *texts: str) -> None:

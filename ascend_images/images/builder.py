@@ -13,7 +13,10 @@ DEFAULT_CONTEXT = "default"
 #: The driver of such a builder: what it builds is the engine's without further ado.
 OWN_DRIVER = "docker"
 
-_FIELD = re.compile(r"^(?P<key>Driver|Platforms):\s*(?P<value>\S.*)$", re.MULTILINE)
+#: What buildx says of a node that is up.
+_RUNNING = "running"
+
+_FIELD = re.compile(r"^(?P<key>Driver|Platforms|Status|Error):[ \t]*(?P<value>\S.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,10 @@ class Builder:
     driver: str
     natives: frozenset[str] = frozenset()
     platforms: frozenset[str] = frozenset()
+    fault: str = ""
+    """Why none of it can build: what buildx says of a machine that does not answer."""
+    runs: bool = True
+    """Whether a node of it runs; one that does not may begin to when it is needed."""
 
     @property
     def is_own(self) -> bool:
@@ -43,10 +50,13 @@ class Builder:
         return not self.platforms or arch.platform in self.platforms
 
 
-def find_builder(name: str = "", *, context: str = DEFAULT_CONTEXT, run: Run = run_command) -> Builder:
+def find_builder(
+    name: str = "", *, context: str = DEFAULT_CONTEXT, elsewhere: bool = False, run: Run = run_command
+) -> Builder:
     """Return the builder called `name`, or the own one of the engine behind the docker context in use.
 
-    Raises MissingTool when there is none of that name, and for the engine of another context.
+    Raises MissingTool when there is none of that name, and, unless `elsewhere` allows it, for the engine of another
+    context, which only that context leads to.
     """
     asked = name or context
     answer = run(["docker", "buildx", "inspect", asked])
@@ -54,22 +64,26 @@ def find_builder(name: str = "", *, context: str = DEFAULT_CONTEXT, run: Run = r
         said = answer.err.strip().splitlines()[-1:] or [f"exit code {answer.code}"]
         raise MissingTool(
             f'--builder "{asked}": {said[0].removeprefix("ERROR: ")}',
-            wanted="a builder that `docker buildx ls` lists; a docker context is named otherwise",
-            do=f"docker buildx ls; for a docker context: DOCKER_CONTEXT={asked} invoke build …",
+            wanted="a builder or a docker context that `docker buildx ls` lists",
+            do="docker buildx ls",
         )
     fields = [(match["key"], match["value"]) for match in _FIELD.finditer(answer.out)]
-    # A node names its own platform first; one that a person chose for it is marked with a star.
+    faults = [value for key, value in fields if key == "Error"]
+    states = [value for key, value in fields if key == "Status"]
     driver = next((value for key, value in fields if key == "Driver"), "")
-    if driver == OWN_DRIVER and asked != context:
+    if driver == OWN_DRIVER and asked != context and not elsewhere:
         raise MissingTool(
             f'--builder "{asked}" is the engine of another docker context than the one in use ({context})',
             wanted="a builder of this context, or that context in use",
             do=f"DOCKER_CONTEXT={asked} invoke build … (without --builder)",
         )
+    # A node names its own platform first; one that a person chose for it is marked with a star.
     nodes = [[word.strip().rstrip("*") for word in value.split(",")] for key, value in fields if key == "Platforms"]
     return Builder(
         name=asked,
         driver=driver,
         natives=frozenset(node[0] for node in nodes),
         platforms=frozenset(platform for node in nodes for platform in node),
+        fault=faults[0] if faults and not states else "",
+        runs=_RUNNING in states or not states,
     )

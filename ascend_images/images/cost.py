@@ -7,7 +7,7 @@ from an earlier build of the same lock not at all.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,11 +59,11 @@ _BIG: Mapping[str, int] = {
 _OTHER = 5  # of the other packages, on average, in MB
 
 # Sources with their compressed history of one commit; one that is compiled brings its kernels. In MB.
-_SOURCE = 100
+SOURCE = 100
 _COMPILED = 1500
 _SYSTEM = 400  # packages of the operating system, in MB
 _RUN_FILES = 12_000  # three CANN packages and what they install, in MB: 4.4 GB of packages have been seen
-_BASE = 16_000  # a CANN base image with operators for one chip, compressed and unpacked, in MB
+BASE = 16_000  # a CANN base image with operators for one chip, compressed and unpacked, in MB
 
 _STEP_MEMORY = 2 * GB
 _COMPILER_MEMORY = 2 * GB  # for each job of a C++ compiler
@@ -89,7 +89,7 @@ class Cost:
     @property
     def disk(self) -> int:
         """What the engine's disk needs."""
-        return int(self.new * (UNPACKED_COPIES + _PACKED)) + self.base
+        return on_disk(self.new) + self.base
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,17 +111,31 @@ class Costs:
         """Bytes of memory while the largest ones run at the same time."""
         return sum(sorted((cost.memory for cost in self.images), reverse=True)[: self.at_once])
 
-    def __str__(self) -> str:
-        lines = [_line(cost) for cost in self.images]
+    @property
+    def lines(self) -> list[tuple[Cost, str]]:
+        """Each image and what is told of it."""
+        return [(cost, _line(cost)) for cost in self.images]
+
+    @property
+    def total(self) -> str:
+        """What is told of all of them together."""
         there = "which cannot be seen from here" if self.free is None else f"{_gb(self.free)} free"
-        lines.append(
+        text = (
             f"cost: about {_gb(self.disk)} of the engine's disk ({there}), {_gb(self.memory)} of memory with "
             f"{self.at_once} at a time"
         )
         if self.engine_memory and self.memory > self.engine_memory:
             fewer = " (fewer at a time: --jobs 1)" if self.at_once > 1 else ""
-            lines.append(f"note: the engine's machine has {_gb(self.engine_memory)} of memory{fewer}")
-        return "\n".join(lines)
+            text += f"\nnote: the engine's machine has {_gb(self.engine_memory)} of memory{fewer}"
+        return text
+
+    def __str__(self) -> str:
+        return "\n".join([*(line for _, line in self.lines), self.total])
+
+
+def on_disk(unpacked: int) -> int:
+    """Return how many bytes of disk it takes to build what is so large unpacked."""
+    return int(unpacked * (UNPACKED_COPIES + _PACKED))
 
 
 def cost_of(
@@ -134,30 +148,50 @@ def cost_of(
     run: Run = run_command,
 ) -> Costs:
     """Return what building `plans` from `locks` (one each) costs; asks the engine what it has already."""
-    counted: set[tuple[object, ...]] = set()
+    counted = set(there_already(plans, locks, builder=builder, run=run))
     images = []
     for plan, lock in zip(plans, locks, strict=True):
-        parts = _parts(plan, lock)
-        known = _built_before(plan, lock, run) if builder.is_own else False
-        new = sum(size for key, size in parts.items() if key not in counted and not (known and key[0] == "packages"))
-        has_base = ("base", plan.base) in counted or (builder.is_own and _has(plan.base, run))
-        counted |= {*parts, ("base", plan.base)}
+        parts, base = _parts(plan, lock), _base_key(plan.base)
         images.append(
             Cost(
                 name=plan.name,
                 added=sum(parts.values()),
-                new=new,
-                base=0 if has_base else _base_size(plan.base),
+                new=sum(size for key, size in parts.items() if key not in counted),
+                base=0 if base in counted else _base_size(plan.base),
                 memory=_memory(plan),
                 emulated=builder.emulates(plan.arch),
             )
         )
+        counted |= {*parts, base}
     return Costs(
         images=tuple(images),
         at_once=at_once,
         free=free_bytes(engine) if builder.is_own else None,
         engine_memory=engine.memory if builder.is_own else 0,
     )
+
+
+def there_already(
+    plans: Sequence[BuildPlan], locks: Sequence[LockFile], *, builder: Builder, run: Run = run_command
+) -> frozenset[Hashable]:
+    """Return the keys of the parts that an engine's own builder has of plans; of others nothing is known."""
+    if not builder.is_own:
+        return frozenset()
+    found: set[Hashable] = {_base_key(base) for base in {plan.base for plan in plans} if has_image(base, run)}
+    for plan, lock in zip(plans, locks, strict=True):
+        if _built_before(plan, lock, run):
+            found |= {key for key in _parts(plan, lock) if key[0] == "packages"}
+    return frozenset(found)
+
+
+def parts_of(plan: BuildPlan, lock: LockFile) -> dict[Hashable, int]:
+    """Return what building a plan takes of a disk, in bytes, by what makes it the same in another image.
+
+    What its packages are installed on counts as well, where that is another base than its own.
+    """
+    bases = {plan.base, plan.contexts.get("packages-base", plan.base).removeprefix("docker-image://")}
+    parts: dict[Hashable, int] = {_base_key(base): _base_size(base) for base in sorted(bases)}
+    return parts | {key: on_disk(size) for key, size in _parts(plan, lock).items()}
 
 
 def require_room(costs: Costs, engine: Engine) -> None:
@@ -238,7 +272,7 @@ def _source_size(source: Checkout, context: str) -> int:
     known = _folder_size(context)
     if known is not None:
         return known
-    return (_COMPILED if source.compiles else _SOURCE) * MB
+    return (_COMPILED if source.compiles else SOURCE) * MB
 
 
 def _folder_size(context: str, times: float = 1.0) -> int | None:
@@ -249,12 +283,17 @@ def _folder_size(context: str, times: float = 1.0) -> int | None:
     return int(sum(sizes) * times)
 
 
+def _base_key(base: str) -> Hashable:
+    return "base", base
+
+
 def _base_size(base: str) -> int:
     known = _folder_size(base)
-    return known if known is not None else _BASE * MB
+    return known if known is not None else BASE * MB
 
 
-def _has(image: str, run: Run) -> bool:
+def has_image(image: str, run: Run) -> bool:
+    """Say whether the engine that `run` asks has an image of that name."""
     return run(["docker", "image", "inspect", "--format", "{{.Id}}", image]).code == 0
 
 
@@ -269,7 +308,7 @@ def _built_before(plan: BuildPlan, lock: LockFile, run: Run) -> bool:
         return False
     if record is None or (record.inputs, record.base) != (lock.inputs, plan.base):
         return False
-    return ("wheels" in record.contexts) == ("wheels" in plan.contexts) and _has(record.digest, run)
+    return ("wheels" in record.contexts) == ("wheels" in plan.contexts) and has_image(record.digest, run)
 
 
 def _memory(plan: BuildPlan) -> int:

@@ -14,6 +14,8 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ascend_images.errors import BadInput
 from ascend_images.images import bake
+from ascend_images.images.cache import Cache, export_of, imports_of
+from ascend_images.images.candidate import LABEL_IDENTITY, candidate_tag, identity
 from ascend_images.images.network import DIRECT, Network
 from ascend_images.images.publish import SANDBOX, image_name
 from ascend_images.images.sources import LocalSource, staged_path
@@ -60,7 +62,8 @@ class Choices:
     `builder` names a buildx builder, empty for the engine's own; `base_image` is another place of the pinned base,
     `other_base` a base of other pins, for which the variant was resolved; `epoch` becomes SOURCE_DATE_EPOCH, in
     seconds; `arch_typed` says that the architecture was typed, so that emulating it is meant. `compression` is how
-    layers are packed that the builder does not have yet; those that it has stay as they are.
+    layers are packed that the builder does not have yet; those that it has stay as they are. `cache_to` and
+    `cache_from` are caches that outlive the builder.
     """
 
     push: bool = False
@@ -72,6 +75,8 @@ class Choices:
     epoch: int = _FALLBACK_EPOCH
     arch_typed: bool = False
     compression: str = COMPRESSIONS[0]
+    cache_to: tuple[Cache, ...] = ()
+    cache_from: tuple[Cache, ...] = ()
 
     def __post_init__(self) -> None:
         if self.compression not in COMPRESSIONS:
@@ -116,8 +121,21 @@ class BuildPlan:
         return f"{self.variant.tag}{self.suffix}"
 
     @property
+    def identity(self) -> str:
+        """What the image is known by until it is promoted: `sha256:…` over all of its pins."""
+        return identity(self.variant)
+
+    @property
     def image(self) -> str:
-        """The image's full name, the tag of its architecture included."""
+        """The image's full name: the one on this engine, or where it is pushed, that of a candidate."""
+        if not self.choices.push:
+            return self.local_image
+        tag = candidate_tag(f"{self.variant.name}{self.suffix}", self.identity, self.arch)
+        return f"{self.variant.repository}:{tag}"
+
+    @property
+    def local_image(self) -> str:
+        """Its full name on an engine where it is run, the tag of its architecture included."""
         return image_name(self.variant, self.suffix, self.arch)
 
     @property
@@ -149,8 +167,9 @@ class BuildPlan:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels that this build adds to those of the rendered file."""
+        """The labels that this build adds to those of the rendered file: functions of what is built alone."""
         labels = {f"{LABEL_SOURCE}{source.name.lower()}": source.description for source in self.sources}
+        labels[LABEL_IDENTITY] = self.identity
         if self.choices.unlocked:
             labels[LABEL_UNLOCKED] = "true"
         if self.suffix == SANDBOX:
@@ -253,6 +272,7 @@ def target_of(plan: BuildPlan, secrets: Mapping[str, Path], *, driver: str = "do
     Media types are always OCI's, so that the digest does not depend on what else is asked for. What is pushed carries
     minimal provenance (the image manifest's digest stays the same with it); what is kept by the engine carries none.
     """
+    cached = (plan.variant, plan.suffix, plan.arch)
     return bake.Target(
         # Relative to the repository, where bake is run: what is printed is the same on every machine.
         context=".",
@@ -268,6 +288,10 @@ def target_of(plan: BuildPlan, secrets: Mapping[str, Path], *, driver: str = "do
         output=(bake.attributes(_output(plan, driver)),),
         secret=tuple(bake.attributes({"id": name, "src": str(path)}) for name, path in secrets.items()),
         attest=(bake.attributes(_provenance(plan)),),
+        cache_from=tuple(
+            bake.attributes(one) for cache in plan.choices.cache_from for one in imports_of(cache, *cached)
+        ),
+        cache_to=tuple(bake.attributes(export_of(cache, *cached)) for cache in plan.choices.cache_to),
     )
 
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+#: How a step ends that could not read or write a cache: the build goes on without it.
+NO_CACHE = "NO CACHE: "
+
 KEPT_LINES = 200  # of each step's output, for finding the trap's line
 SHOWN_LINES = 20  # of the failing step's output, in messages
 
@@ -118,6 +121,11 @@ class Step:
     def canceled(self) -> bool:
         """Whether it ended because another step failed or somebody interrupted the build."""
         return self.error.endswith(_CANCELED)
+
+    @property
+    def of_cache(self) -> bool:
+        """Whether it reads or writes a cache that outlives the builder; an error of it fails no build."""
+        return self.name.startswith(("importing cache manifest from ", "exporting cache to "))
 
     @property
     def internal(self) -> bool:
@@ -236,7 +244,7 @@ class BuildState:
 
         Without one the fault lies before all steps, in what the client said: that is returned. None if nothing did.
         """
-        guilty = [step for step in self.steps.values() if step.error and not step.canceled]
+        guilty = [step for step in self.steps.values() if step.error and not step.canceled and not step.of_cache]
         if guilty:
             return _failed(min(guilty, key=lambda step: step.completed))
         errors = [text for text in self.texts if text.startswith("ERROR:")]
@@ -269,7 +277,7 @@ def _ending(step: Step) -> str:
     if step.canceled:
         return "CANCELED"
     if step.error:
-        return f"ERROR: {_short(step.error)}"
+        return f"{NO_CACHE if step.of_cache else 'ERROR: '}{_short(step.error)}"
     return "CACHED" if step.cached else f"DONE {_seconds(step.started, step.completed):.1f}s"
 
 

@@ -1,7 +1,7 @@
 """Which name an image gets and whether it may be pushed under it: a pinned name never stands for anything else."""
 
 import ipaddress
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from ascend_images.errors import PublishRefused
 from ascend_images.pins.platform import Arch
@@ -29,8 +29,12 @@ def image_name(variant: Variant, suffix: str, arch: Arch) -> str:
     return f"{variant.repository}:{arch_tag(variant.tag + suffix, arch)}"
 
 
-def require_publishable(variant: Variant, suffix: str) -> None:
-    """Raise PublishRefused for stand-ins, unless the registry is this machine's own, and for a pinned name."""
+def require_publishable(variant: Variant, suffix: str, *, dirty: Iterable[str] = ()) -> None:
+    """Raise PublishRefused for stand-ins, unless the registry is this machine's own, and for a pinned name.
+
+    `dirty` are the sources whose local checkout holds more than its commit: an image in a registry is known by its
+    pins, of which that is none.
+    """
     if suffix == SANDBOX and not is_loopback(variant.repository):
         raise PublishRefused(
             f"--push with --sandbox: an image of stand-ins would go to {variant.repository}",
@@ -43,6 +47,13 @@ def require_publishable(variant: Variant, suffix: str) -> None:
             "the command line changed it (--set, --base-image or --source)",
             wanted="a tag or a repository of its own for what is changed",
             do=f'--set "tag={variant.tag_template}-NAME", or --set repository=REGISTRY/NAME',
+        )
+    names = ", ".join(dirty)
+    if names:
+        raise PublishRefused(
+            f"--push: the checkout of {names} holds more than its commit, which no name could tell from others",
+            wanted="what is committed: a pushed image is known by its pins and commits",
+            do="commit it there, or leave --push out",
         )
 
 

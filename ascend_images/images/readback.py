@@ -114,6 +114,15 @@ def read_back(
     )
 
 
+def give_local_name(plan: BuildPlan, digest: str, *, builder: Builder, run: Run = run_command) -> None:
+    """Have the engine that pushed an image call it by its local name too, as it calls one that was not pushed.
+
+    Another builder leaves nothing here; and where somebody has removed the image meanwhile there is nothing to name.
+    """
+    if plan.choices.push and builder.is_own:
+        run(["docker", "image", "tag", digest, plan.local_image])
+
+
 def differences(plan: BuildPlan, config: Config) -> list[str]:
     """Return each way in which an image's configuration is not what image.json, its variant and the plan say.
 

@@ -8,6 +8,7 @@ import msgspec
 
 from ascend_images.errors import BadInput
 from ascend_images.files import write_atomic
+from ascend_images.images.cache import not_exported
 from ascend_images.images.plan import BuildPlan
 from ascend_images.images.readback import Layer, Made
 from ascend_images.pins.lockfile import LockFile
@@ -31,7 +32,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     it has packed already. `not_locked` are pins that were taken as they were at the time. `inputs` is what the lock
     was made from, `dockerfile` and `lock` are hashes of the files used, `resolved` is the variant with every pin,
     `contexts` what replaced stages. `system` are the operating system's packages, by which a later build of the
-    same can be told apart; None where they could not be read.
+    same can be told apart; None where they could not be read. `image` is the name under which it was pushed, or the
+    one on the engine. `not_cached` is why its cache was not exported, empty where it was or was not asked for.
     """
 
     schema: Literal[1] = 1
@@ -60,6 +62,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     resolved: dict[str, Any]
     compression: str = "gzip"
     system: dict[str, str] | None = None
+    not_cached: str = ""
 
 
 def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) -> Record:
@@ -91,7 +94,15 @@ def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) ->
         resolved=msgspec.json.decode(msgspec.json.encode(plan.variant)),
         compression=plan.choices.compression,
         system=made.system,
+        not_cached=_not_cached(plan),
     )
+
+
+def _not_cached(plan: BuildPlan) -> str:
+    try:
+        return not_exported(plan.log.read_text(encoding="utf-8", errors="replace")) if plan.choices.cache_to else ""
+    except OSError:
+        return ""
 
 
 def write_record(path: Path, record: Record) -> None:

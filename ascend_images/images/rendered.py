@@ -116,7 +116,9 @@ def _found(root: Path) -> dict[str, str]:
     folder = root / RENDERED
     if not folder.is_dir():
         return {}
-    paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
+    # What an editor leaves beside a file that it has open (`.#a2.Dockerfile`) is nobody's file.
+    named = (path for path in folder.iterdir() if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
+    paths = sorted(path for path in named if path.is_file())
     return {path.name: path.read_bytes().decode(errors="replace") for path in paths}
 
 

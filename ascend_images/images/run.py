@@ -43,6 +43,8 @@ class Job:
     log: Path
     environment: Mapping[str, str]
     hide: tuple[str, ...] = ()
+    note: str = ""
+    """What is told of it as it begins; the log's first line."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,34 @@ class View(Protocol):
 def run_jobs(jobs: Sequence[Job], *, at_once: int, view: View, on_end: Callable[[Ended], bool]) -> None:
     """Run all jobs, at most `at_once` at a time; one that fails does not stop the others.
 
+    `on_end` and signals are as with `run_next`.
+    """
+    waiting, running = deque(jobs), 0
+
+    def next_job() -> Job | None:
+        nonlocal running
+        if not waiting or running >= max(1, at_once):
+            return None
+        running += 1
+        return waiting.popleft()
+
+    def ended(end: Ended) -> bool:
+        nonlocal running
+        running -= 1
+        return on_end(end)
+
+    run_next(next_job, view=view, on_end=ended)
+
+
+def run_next(next_job: Callable[[], Job | None], *, view: View, on_end: Callable[[Ended], bool]) -> None:
+    """Run the jobs that `next_job` gives; it is asked at the beginning and whenever one has ended, until it gives None.
+
     `on_end` is called with each as it ends, from this thread, and says whether all is well with it. SIGINT, SIGTERM or
     SIGHUP ends the running jobs (SIGINT to their whole process groups; SIGKILL after a grace period or a second
     signal), starts no other, calls `on_end` for none of them, and raises Interrupted once they are gone.
     """
     with _Runner(view, on_end) as runner, _signals_to(runner.interrupt):
-        runner.run(deque(jobs), at_once)
+        runner.run(next_job)
 
 
 @dataclass
@@ -122,6 +146,7 @@ class _Runner:
         self._signals = 0
         self._deadline = 0.0
         self._stopped: list[str] = []
+        self._ended = False
 
     def __enter__(self) -> Self:
         self._selector.register(self._wake_read, selectors.EVENT_READ)
@@ -144,19 +169,25 @@ class _Runner:
         with suppress(BlockingIOError):
             os.write(self._wake_write, b"!")
 
-    def run(self, waiting: deque[Job], at_once: int) -> None:
+    def run(self, next_job: Callable[[], Job | None]) -> None:
         """Run the jobs; raises Interrupted."""
         passed_on = 0
-        while (waiting and not self._signal) or self._running:
-            while waiting and not self._signal and len(self._running) < max(1, at_once):
-                self._start(waiting.popleft())
+        self._start_what_may(next_job)
+        while self._running:
             for running in self._ready():
                 self._read(running)
             if self._signals > passed_on or (self._signal and time.monotonic() > self._deadline):
                 self._pass_on(first=passed_on == 0)
                 passed_on = self._signals
+            if self._ended:
+                self._start_what_may(next_job)
         if self._signal:
             raise Interrupted(self._signal, tuple(self._stopped))
+
+    def _start_what_may(self, next_job: Callable[[], Job | None]) -> None:
+        self._ended = False
+        while not self._signal and (job := next_job()) is not None:
+            self._start(job)
 
     def _start(self, job: Job) -> None:
         job.log.parent.mkdir(parents=True, exist_ok=True)
@@ -180,6 +211,8 @@ class _Runner:
         self._running[running.fileno] = running
         self._selector.register(running.fileno, selectors.EVENT_READ)
         self._view.started(job.name)
+        if job.note:
+            self._tell(running, (Line(job.note, True),))
 
     def _ready(self) -> Iterator[_Running]:
         """Wait for output, a signal or the next tick, and yield the jobs that have something to read."""
@@ -211,6 +244,7 @@ class _Runner:
         seconds = time.monotonic() - running.began
         self._tell(running, running.state.end())
         self._close(running)
+        self._ended = True
         if self._signal:
             self._stopped.append(running.job.name)
             self._view.interrupted(running.job.name, seconds)

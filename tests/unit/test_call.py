@@ -72,6 +72,19 @@ def told(text: str, **options: Any) -> str:
             "invoke lock --variant a2 --set a --set a=b --set a=bc",
         ),
         ("invoke render", {"set": ["a=b"]}, "invoke render"),
+        (
+            "invoke build --variant a2 --unlocked",
+            {"compression": "zstd", "cache_to": ["registry"], "cache_from": ["registry", "type=gha"]},
+            (
+                "invoke build --variant a2 --cache-to registry --cache-from registry --cache-from type=gha "
+                "--compression zstd --unlocked"
+            ),
+        ),
+        (
+            "invoke reproduce --variant a2 --unlocked",
+            {"set": ["a=b"], "arch": ["arm64"], "one_engine": True, "builder": "farm", "unlocked": False},
+            "invoke reproduce --variant a2 --arch arm64 --set a=b --builder farm --one-engine --unlocked",
+        ),
         ("docker system df", {"set": ["a=b"]}, "docker system df"),
     ],
 )
@@ -89,6 +102,32 @@ def test_outside_of_a_command_nothing_was_typed() -> None:
 @pytest.mark.parametrize("verb", REPEATED)
 def test_a_verb_takes_what_is_repeated_for_it(verb: str) -> None:
     assert set(REPEATED[verb]) <= {name.replace("-", "_") for name in VERBS[verb].args}
+
+
+#: What a command named next is not to be told again: what it is about stands there, or it is how the one before told.
+NOT_REPEATED = {
+    "check": {"variant", "json"},
+    "show": {"variant", "json"},
+    "render": {"variant", "check"},
+    "lock": {"variant", "all", "offline", "check", "explain"},
+    "build": {"variant", "all", "dry_run", "json"},
+    "reproduce": {"variant", "all"},
+}
+
+
+@pytest.mark.parametrize("verb", REPEATED)
+def test_each_option_of_a_verb_is_repeated_or_is_not_meant_to_be(verb: str) -> None:
+    options = {name.replace("-", "_") for name in VERBS[verb].args}
+    assert options - set(REPEATED[verb]) == NOT_REPEATED[verb]
+
+
+def test_a_value_that_an_option_has_anyway_is_not_repeated() -> None:
+    def body(_: object, compression: str = "gzip", jobs: int = 0) -> None:
+        raise BadInput("found", do="invoke build --variant a2")
+
+    with pytest.raises(BadInput) as caught:
+        repeating(body)(None, compression="gzip", jobs=2)
+    assert caught.value.do == "invoke build --variant a2 --jobs 2"
 
 
 @given(st.sampled_from(sorted(REPEATED)), st.lists(st.from_regex(r"[^-\x00][^\x00]*=[^\x00]*", fullmatch=True)))

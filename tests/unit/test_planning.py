@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_images.errors import BadInput, CheckFailed, PublishRefused
+from ascend_images.images.cache import Cache
 from ascend_images.images.plan import BuildPlan, Choices
 from ascend_images.images.rendered import image_json_path, write_rendered
 from ascend_images.pins.platform import Arch
@@ -17,6 +18,7 @@ from ascend_images.selection import select
 
 ROOT = Path(__file__).parents[2]
 PUSH = Choices(push=True)
+VERL = "swr.cn-south-1.myhuaweicloud.com/ascendhub/verl"
 OTHER = "quay.io/ascend/cann:9.1.0-910b-openeuler24.03-py3.12"
 
 MINE = "tag={cann_tag}-{os}-mine"
@@ -79,7 +81,8 @@ def test_what_the_pins_say_has_their_name_and_may_be_pushed(plan: Plan) -> None:
 
 def test_a_change_that_changes_nothing_is_none(plan: Plan) -> None:
     one = plan("vllm=0.23.0", "python=3.12", choices=PUSH)
-    assert one.image == plan().image
+    assert one.image == plan(choices=PUSH).image
+    assert one.local_image == plan().image
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,9 @@ def test_changed_pins_never_get_a_pinned_name(plan: Plan, sets: tuple[str, ...],
 def test_changed_pins_with_a_name_of_their_own_are_pushed_under_it(plan: Plan, name: str) -> None:
     one = plan("evalscope=1.11.0", name, choices=PUSH)
     assert one.suffix == ""
-    assert "mine-x86_64" in one.image or one.image.startswith("registry.example/team/x:")
+    assert "mine-x86_64" in one.local_image or one.local_image.startswith("registry.example/team/x:")
+    assert one.image.startswith(f"{one.variant.repository}:candidate-a2-")
+    assert one.image != plan("evalscope=1.11.0", f"{name}2", choices=PUSH).image, "of other pins"
 
 
 @pytest.mark.subprocess
@@ -118,7 +123,38 @@ def test_a_local_checkout_is_a_change(plan: Plan, checkout: Path) -> None:
     assert plan(sources=sources).tag.endswith("-changed")
     with pytest.raises(PublishRefused, match="--source"):
         plan(sources=sources, choices=PUSH)
-    assert plan(MINE, sources=sources, choices=PUSH).tag == "910b-ubuntu22.04-mine"
+    one = plan(MINE, sources=sources, choices=PUSH)
+    assert one.tag == "910b-ubuntu22.04-mine"
+    assert one.image != plan(MINE, choices=PUSH).image, "of another commit"
+
+
+@pytest.mark.subprocess
+def test_what_is_not_committed_is_not_pushed(plan: Plan, checkout: Path) -> None:
+    (checkout / "new.py").write_text("x = 1\n")
+    assert plan(MINE, sources={"vllm": checkout}).sources[0].dirty
+    with pytest.raises(PublishRefused, match="the checkout of vllm holds more than its commit") as error:
+        plan(MINE, sources={"vllm": checkout}, choices=PUSH)
+    assert error.value.do == "commit it there, or leave --push out"
+
+
+@pytest.mark.parametrize("place", ["", "quay.io/ascend/ms-swift:cache-mine", "registry.example/x:buildcache"])
+def test_a_cache_goes_to_a_tag_that_is_no_images(plan: Plan, place: str) -> None:
+    choices = Choices(cache_to=(Cache(type="registry", place=place),))
+    assert plan(choices=choices).choices is choices
+
+
+@pytest.mark.parametrize("place", ["quay.io/ascend/ms-swift:latest", f"{VERL}:1.0"])
+def test_a_cache_never_takes_an_images_tag(plan: Plan, place: str) -> None:
+    with pytest.raises(BadInput, match="images have their tags there"):
+        plan(choices=Choices(cache_to=(Cache(type="registry", place=place),)))
+
+
+def test_the_cache_of_stand_ins_stays_on_this_machine(plan: Plan) -> None:
+    own = Choices(cache_to=(Cache(type="registry"),))
+    with pytest.raises(PublishRefused, match=r"the cache of stand-ins would go to quay\.io/ascend/ms-swift"):
+        plan(sandbox=True, choices=own)
+    assert plan("repository=localhost:5000/x", sandbox=True, choices=own).choices is own
+    assert plan(sandbox=True, choices=Choices(cache_to=(Cache(type="local", place="/x"),)))
 
 
 def test_the_name_of_a_build_can_be_asked_for_without_one(folder: Path) -> None:

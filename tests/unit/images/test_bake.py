@@ -63,6 +63,8 @@ def test_a_target_holds_only_keys_that_buildx_reads() -> None:
         output=("type=image",),
         secret=("id=ca",),
         attest=("type=provenance",),
+        cache_from=("type=gha",),
+        cache_to=("type=gha",),
         no_cache=True,
     )
     target = json.loads(bake_file([("t", full)]))["target"]["t"]

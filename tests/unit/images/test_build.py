@@ -11,17 +11,22 @@ import pytest
 
 from ascend_images.errors import BadInput, BuildFailed, MissingTool
 from ascend_images.images import build as build_module
-from ascend_images.images.build import Failure, Outcome, build, default_jobs, reasons_against, summary_path
+from ascend_images.images import outcome as outcome_module
+from ascend_images.images.build import build, reasons_against
+from ascend_images.images.builders import default_jobs
 from ascend_images.images.cost import GB
 from ascend_images.images.engine import Answer, Engine, ImageStore
 from ascend_images.images.gate import load_lock
 from ascend_images.images.network import Network
+from ascend_images.images.outcome import Failure, Outcome, summary_path
+from ascend_images.images.plan import Choices
 from ascend_images.images.progress import FailedStep
 from ascend_images.images.readback import Config, Layer, Made
 from ascend_images.images.record import record_of
-from ascend_images.images.run import Ended, Interrupted, Job
+from ascend_images.images.run import Ended, Interrupted
 from ascend_images.images.transient import RETRIES, is_transient
 from ascend_images.pins.platform import Arch
+from tests.unit.images.test_builders import DOWN, Docker
 
 INFO = {
     "ServerVersion": "26.1.5",
@@ -52,7 +57,7 @@ def nothing_runs(*_: object, **__: object) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_module, "run_jobs", nothing_runs)
+    monkeypatch.setattr(build_module, "run_next", nothing_runs)
 
 
 def left(root: Path) -> list[Path]:
@@ -133,7 +138,7 @@ def test_the_summary_tells_failed_built_and_skipped_images(plan_of) -> None:
 
 
 def test_failed_images_come_first_with_their_log_and_last_lines(plan_of) -> None:
-    lines = build_module._report(outcome(plan_of))
+    lines = outcome_module.report(outcome(plan_of))
     assert lines[0] == "FAILED a3 amd64 after 2.3 s"
     assert lines[1] == "  log:     build/logs/a3.amd64.log"
     assert "  command: pip install x" in lines
@@ -143,7 +148,7 @@ def test_failed_images_come_first_with_their_log_and_last_lines(plan_of) -> None
 
 
 def test_the_error_counts_and_names_what_failed(plan_of) -> None:
-    error = build_module._build_failed(outcome(plan_of))
+    error = outcome_module.build_failed(outcome(plan_of))
     assert error.exit_code == 4
     assert error.found == "1 of 3 images could not be built: a3 amd64"
     assert error.do == "see build/logs/a3.amd64.log"
@@ -169,7 +174,7 @@ def test_what_would_be_built_is_not_warned_of(plan_of) -> None:
 
 def test_what_was_being_built_is_told_from_what_was_not_begun(plan_of) -> None:
     one = Outcome((plan_of("a2"), plan_of("a3")), interrupted=True, stopped=("a2 amd64",))
-    assert build_module._report(one)[:2] == ["interrupted a2 amd64", "skipped a3 amd64"]
+    assert outcome_module.report(one)[:2] == ["interrupted a2 amd64", "skipped a3 amd64"]
 
 
 def test_the_summary_is_handed_over_once_builds_were_begun_and_is_never_an_earlier_one(
@@ -185,7 +190,7 @@ def test_the_summary_is_handed_over_once_builds_were_begun_and_is_never_an_earli
     def interrupted(*_: object, **__: object) -> None:
         raise Interrupted(2, ("a2 amd64",))
 
-    monkeypatch.setattr(build_module, "run_jobs", interrupted)
+    monkeypatch.setattr(build_module, "run_next", interrupted)
     with pytest.raises(Interrupted):
         build([plan_of()], stream=io.StringIO(), run=engine, told=told.append)
     (text,) = told
@@ -230,10 +235,21 @@ def test_layers_that_a_builder_had_packed_otherwise_are_told(
 ) -> None:
     packed = tuple(Layer(digest="sha256:l", media_type="", compression=how, bytes=1) for how in layers)
     record = msgspec.structs.replace(record_for(plan_of()), compression=asked, layers=packed)
-    lines = build_module._report(Outcome((plan_of(),), [record]))
+    lines = outcome_module.report(Outcome((plan_of(),), [record]))
     assert [line[: len(said[0])] for line in lines if line.startswith("  layers:")] == said if said else True
     assert any(line.startswith("  layers:") for line in lines) is bool(said)
-    assert build_module._built_data(record)["packed"] == {how: layers.count(how) for how in sorted(set(layers))}
+    remedy = "  next:    for zstd in all but the base's: a builder without this image (--builder NAME)"
+    assert (remedy in lines) is bool(said)
+    assert outcome_module._built_data(record)["packed"] == {how: layers.count(how) for how in sorted(set(layers))}
+
+
+@pytest.mark.parametrize("why", ["", "connection refused"])
+def test_a_cache_that_was_not_exported_is_told_and_summed_up(plan_of, why: str) -> None:
+    record = msgspec.structs.replace(record_for(plan_of()), not_cached=why)
+    lines = outcome_module.report(Outcome((plan_of(),), [record]))
+    said = [line for line in lines if line.startswith("  cache:")]
+    assert said == (["  cache:   not exported: connection refused"] if why else [])
+    assert outcome_module._built_data(record)["not_cached"] == why
 
 
 LOST = FailedStep(
@@ -243,35 +259,91 @@ LOST = FailedStep(
 )  # fmt: skip
 
 
-def run_jobs_that_end_with(*failures: FailedStep | None, runs: list[list[str]]):
-    """Stands in for the processes: the n-th run of jobs ends with the n-th failure, the last one for good."""
+def processes_that_end_with(*failures: FailedStep | None, begun: list[str]):
+    """Stands in for the processes: the n-th that is begun ends with the n-th failure, the last one for good."""
 
-    def run(jobs: Sequence[Job], *, on_end, **_: object) -> None:
-        failure = failures[min(len(runs), len(failures) - 1)]
-        runs.append([job.name for job in jobs])
-        for job in jobs:
+    def run(next_job, *, on_end, **_: object) -> None:
+        while (job := next_job()) is not None:
+            failure = failures[min(len(begun), len(failures) - 1)]
+            begun.append(job.name)
             on_end(Ended(job, 0 if failure is None else 1, 1.0, failure))
 
     return run
 
 
 def test_an_export_that_the_engine_lost_a_layer_of_is_tried_again(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[list[str]] = []
-    monkeypatch.setattr(build_module, "run_jobs", run_jobs_that_end_with(LOST, None, runs=runs))
-    monkeypatch.setattr(build_module._Build, "_record", lambda _self, plan, _seconds: record_for(plan))
+    begun: list[str] = []
+    monkeypatch.setattr(build_module, "run_next", processes_that_end_with(LOST, None, begun=begun))
+    monkeypatch.setattr(build_module._Build, "_record", lambda _self, plan, *_: record_for(plan))
     out = io.StringIO()
     (record,) = build([plan_of()], stream=out, run=engine)
     assert record.variant == "a2"
-    assert runs == [["a2 amd64"]] * 2
+    assert begun == ["a2 amd64"] * 2
     assert "a2 amd64: the engine lost a layer while it exported the image: tried again" in out.getvalue()
 
 
 def test_an_engine_that_goes_on_losing_layers_is_believed(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[list[str]] = []
-    monkeypatch.setattr(build_module, "run_jobs", run_jobs_that_end_with(LOST, runs=runs))
+    begun: list[str] = []
+    monkeypatch.setattr(build_module, "run_next", processes_that_end_with(LOST, begun=begun))
     with pytest.raises(BuildFailed):
         build([plan_of()], stream=io.StringIO(), run=engine)
-    assert len(runs) == 1 + RETRIES
+    assert len(begun) == 1 + RETRIES
+
+
+def test_what_a_lost_builder_built_fails_by_its_name_and_what_only_it_could_build_with_it(
+    plan_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other builder goes on; a log of an earlier call does not pass for that of an image that was never begun."""
+    docker = Docker()
+
+    def run(next_job, *, on_end, **_: object) -> None:
+        begun = []
+        while (job := next_job()) is not None:
+            begun.append(job)
+        (lost,) = [job for job in begun if job.command[:3] == ("docker", "--context", "farm")]
+        (kept,) = [job for job in begun if job is not lost]
+        assert (lost.note, kept.note) == ("builder: farm", "builder: default")
+        assert lost.command[-3:-1] == ("--builder", "farm")
+        lost.log.parent.mkdir(parents=True, exist_ok=True)
+        lost.log.write_text("ERROR: closing transport\n")
+        del docker.nodes["farm"]
+        on_end(Ended(lost, 1, 2.0, None))
+        on_end(Ended(kept, 0, 1.0, None))
+        assert next_job() is None
+
+    monkeypatch.setattr(build_module, "run_next", run)
+    monkeypatch.setattr(build_module._Build, "_record", lambda _self, plan, *_: record_for(plan))
+    choices = Choices(push=True)
+    plans = [plan_of(name, arch, choices=choices) for name in ("a2", "a3") for arch in (Arch.AMD64, Arch.ARM64)][:2]
+    plans.append(plan_of("a3", Arch.ARM64, choices=choices))
+    plans[2].log.parent.mkdir(parents=True)
+    plans[2].log.write_text("of yesterday")
+    out = io.StringIO()
+    with pytest.raises(BuildFailed, match="2 of 3 images could not be built"):
+        build(plans, builders=("default", "farm"), jobs=1, stream=out, run=docker)
+    data = json.loads(summary_path(tmp_path).read_text())
+    assert [(one["variant"], one["builder"]) for one in data["built"]] == [("a2", "default")]
+    errors = {one["variant"]: (one["builder"], one["error"].splitlines()) for one in data["failed"]}
+    assert errors["a3"] == ("", ["no builder is left for it: farm does not answer any more"])
+    name, (first, *rest) = errors["a2"]
+    assert name == "farm"
+    assert first == f"the builder farm does not answer any more: {DOWN}"
+    assert rest == ["docker buildx ended with exit code 1", "| ERROR: closing transport"]
+    assert "  builder: farm\n" in out.getvalue()
+    assert "  builder: default\n" in out.getvalue()
+    assert plans[2].log.read_text() == "no builder is left for it: farm does not answer any more\n"
+
+
+def test_a_step_that_fails_is_no_fault_of_its_builder(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    step = FailedStep("[s 1/1] RUN", "pip install x", 7, 2, "exit code 2", ())
+    monkeypatch.setattr(build_module, "run_next", processes_that_end_with(step, begun=begun))
+    monkeypatch.setattr(build_module, "fault_of", nothing_runs)
+    out = io.StringIO()
+    with pytest.raises(BuildFailed):
+        build([plan_of(), plan_of("a3")], stream=out, run=engine)
+    assert begun == ["a2 amd64", "a3 amd64"]
+    assert "builder:" not in out.getvalue(), "there is one alone"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from ascend_images.errors import BadInput
+from ascend_images.images.cache import Cache
 from ascend_images.images.gate import check_plans, load_lock
 from ascend_images.images.gate import refusal as refused
 from ascend_images.images.plan import Choices
@@ -50,14 +51,15 @@ def test_no_build_goes_without_a_lock_not_even_an_unlocked_one(plan_of) -> None:
 def test_a_lock_of_other_pins_is_refused(plan_of) -> None:
     error = refusal(plan_of(lock={"inputs": f"sha256:{'1' * 64}"}))
     assert "was made from other pins" in error.found
-    assert "invoke lock --variant a2" in error.do
-    assert "--unlocked" in error.do
+    assert error.do == "invoke lock --variant a2"
 
 
 def test_an_incomplete_lock_is_refused_saying_what_is_missing(plan_of) -> None:
     error = refusal(plan_of(lock=GAP))
     assert 'incomplete: triton-ascend==3.2.2: index "ascend" could not be reached' in error.found
-    assert "--unlocked" in error.do
+    assert error.do == (
+        "invoke lock --variant a2, where those can be reached; or build without: invoke build --variant a2 --unlocked"
+    )
 
 
 def test_many_gaps_are_counted_and_the_first_named(plan_of) -> None:
@@ -68,9 +70,30 @@ def test_many_gaps_are_counted_and_the_first_named(plan_of) -> None:
     assert "p3" not in error.found
 
 
-@pytest.mark.parametrize("lock", [GAP, {"inputs": f"sha256:{'1' * 64}"}])
-def test_unlocked_lets_them_through(plan_of, lock: dict[str, object]) -> None:
-    check_plans([plan_of(lock=lock, choices=UNLOCKED)], stages=stage_names)
+def test_unlocked_takes_what_no_hash_is_known_for(plan_of) -> None:
+    check_plans([plan_of(lock=GAP, choices=UNLOCKED)], stages=stage_names)
+
+
+@pytest.mark.parametrize("changed", [{"inputs": f"sha256:{'1' * 64}"}, {"python": "3.99"}])
+def test_unlocked_takes_no_lock_of_other_pins(plan_of, changed: dict[str, object]) -> None:
+    """The image would hold other versions than its pins, its tag and its labels say."""
+    error = refusal(plan_of(lock=changed, choices=UNLOCKED))
+    assert "was made from other pins" in error.found
+    assert error.do == "invoke lock --variant a2"
+
+
+@pytest.mark.parametrize("unlocked", [False, True])
+def test_beside_a_lock_of_other_pins_unlocked_is_no_way_out(plan_of, unlocked: bool) -> None:
+    error = refusal(plan_of(lock={**GAP, "inputs": f"sha256:{'1' * 64}"}, choices=Choices(unlocked=unlocked)))
+    assert "was made from other pins" in error.found
+    assert ("is incomplete" in error.found) is not unlocked
+    assert error.do == "invoke lock --variant a2"
+
+
+def test_what_to_type_next_names_the_verb_that_was_typed(plan_of) -> None:
+    told = refused([plan_of(lock=GAP)], stages=stage_names, verb="reproduce")
+    assert told is not None
+    assert told.do.endswith("; or build without: invoke reproduce --variant a2 --unlocked")
 
 
 @pytest.mark.parametrize("other", [{"variant": "a3"}, {"arch": Arch.ARM64}])
@@ -149,8 +172,8 @@ def test_a_pin_that_versions_lock_does_not_answer_stops_a_build_or_is_told(plan_
         return
     error = refusal(plan)
     assert error.found == f"a2 amd64: {found}"
-    assert error.do.startswith("invoke lock --variant a2; or build without: invoke build --variant a2 --unlocked")
-    check_plans([replace(plan, choices=UNLOCKED)], stages=stage_names)
+    assert error.do == "invoke lock --variant a2"
+    assert refusal(replace(plan, choices=UNLOCKED)).found == error.found, "it takes no other commit either"
 
 
 def test_all_problems_of_all_plans_are_told_at_once_and_ways_out_once(plan_of) -> None:
@@ -166,6 +189,21 @@ def test_one_image_twice_in_a_call_is_refused(plan_of) -> None:
 def test_two_variants_with_one_image_name_are_refused(plan_of) -> None:
     twin = msgspec.structs.replace(resolve(PINS, "a2"), name="twin")
     assert "a2 amd64 and twin amd64 would both be" in refusal(plan_of("a2"), plan_of(twin)).found
+
+
+def test_one_cache_for_several_images_is_refused(plan_of) -> None:
+    shared = Choices(cache_to=(Cache(type="local", place="/c"), Cache(type="registry")))
+    error = refusal(plan_of("a2", choices=shared), plan_of("a3", choices=shared))
+    assert error.found == (
+        "--cache-to type=local,dest=/c: 2 images would each put their cache there, in place of the others'"
+    )
+    check_plans([plan_of("a2", choices=shared)], stages=stage_names)
+
+
+def test_two_variants_with_one_name_are_refused_as_candidates_too(plan_of) -> None:
+    twin = msgspec.structs.replace(resolve(PINS, "a2"), name="twin")
+    push = Choices(push=True)
+    assert "would both be" in refusal(plan_of("a2", choices=push), plan_of(twin, choices=push)).found
 
 
 def test_a_base_of_other_pins_is_told_to_the_lock_as_pins(plan_of) -> None:

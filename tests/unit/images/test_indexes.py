@@ -45,4 +45,4 @@ def test_the_installer_of_a_build_is_the_one_that_locks_are_made_with() -> None:
 
 
 def test_the_installer_is_pinned_by_hash_for_both_architectures() -> None:
-    assert re.fullmatch(rf"uv=={re.escape(UV_VERSION)}( --hash=sha256:[0-9a-f]{{64}}){{2}}", UV_REQUIREMENT)
+    assert re.fullmatch(rf"uv=={re.escape(UV_VERSION)}( --hash=sha256:[0-9a-f]{{64}}){{3}}", UV_REQUIREMENT)

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from ascend_images.errors import BadInput
+from ascend_images.images.cache import Cache
+from ascend_images.images.candidate import LABEL_IDENTITY, identity
 from ascend_images.images.network import Network
 from ascend_images.images.plan import (
     Choices,
@@ -43,13 +45,13 @@ def test_a_suffix_stands_behind_the_tag_and_before_the_architecture(plan_of) -> 
     plan = plan_of("a2", Arch.ARM64, suffix="-changed")
     assert (plan.tag, plan.image) == (f"{variant.tag}-changed", f"{variant.repository}:{variant.tag}-changed-aarch64")
     assert target_of(plan, {}).tags == (plan.image,)
-    assert plan.labels == {}
+    assert plan.labels == {LABEL_IDENTITY: plan.identity}
 
 
 def test_an_image_of_stand_ins_says_so_in_its_tag_and_a_label(plan_of) -> None:
     plan = plan_of("a2", suffix="-sandbox")
     assert plan.image.endswith("-sandbox-x86_64")
-    assert target_of(plan, {}).labels == {"io.ascend-images.sandbox": "true"}
+    assert target_of(plan, {}).labels == {"io.ascend-images.sandbox": "true", LABEL_IDENTITY: plan.identity}
 
 
 @pytest.mark.parametrize(
@@ -96,13 +98,40 @@ def test_the_target_is_one_platform_with_oci_media_types_and_no_provenance_where
     assert target.dockerfile == "dockerfiles/rendered/a2.Dockerfile"
 
 
-def test_what_is_pushed_carries_minimal_provenance_and_only_the_tag_of_its_architecture(plan_of) -> None:
+def test_what_is_pushed_carries_minimal_provenance_and_only_its_candidates_tag(plan_of) -> None:
     plan = plan_of(choices=Choices(push=True))
     target = target_of(plan, {})
     assert target.output == ("type=image,push=true,oci-mediatypes=true",)
     assert target.attest == ("type=provenance,mode=min",)
     assert target.tags == (plan.image,)
-    assert plan.image.endswith("-x86_64")
+    repository = plan.variant.repository
+    assert plan.image == f"{repository}:candidate-a2-{plan.identity.removeprefix('sha256:')[:12]}-x86_64"
+    assert plan.local_image == plan_of().image
+
+
+@pytest.mark.parametrize("suffix", ["-sandbox", "-changed"])
+def test_a_candidate_of_something_else_says_so(plan_of, suffix: str) -> None:
+    plan = plan_of(choices=Choices(push=True), suffix=suffix)
+    assert f":candidate-a2{suffix}-" in plan.image
+    assert plan.image != plan_of(choices=Choices(push=True)).image
+
+
+def test_each_image_has_a_cache_of_its_own_and_one_of_changed_pins_reads_that_of_the_pins_too(plan_of) -> None:
+    own = (Cache(type="registry"), Cache(type="gha"))
+    plan = plan_of("a2", Arch.ARM64, choices=Choices(cache_to=own, cache_from=own), suffix="-changed")
+    target = target_of(plan, {})
+    place = f"{plan.variant.repository}:cache-a2"
+    assert target.cache_to == (
+        f"type=registry,ref={place}-changed-aarch64,mode=min,image-manifest=true,oci-mediatypes=true,ignore-error=true",
+        "type=gha,scope=cache-a2-changed-aarch64,mode=min,ignore-error=true",
+    )
+    assert target.cache_from == (
+        f"type=registry,ref={place}-changed-aarch64",
+        f"type=registry,ref={place}-aarch64",
+        "type=gha,scope=cache-a2-changed-aarch64",
+        "type=gha,scope=cache-a2-aarch64",
+    )
+    assert (target_of(plan_of(), {}).cache_to, target_of(plan_of(), {}).cache_from) == ((), ())
 
 
 def test_another_builder_hands_what_it_keeps_to_the_engine(plan_of) -> None:
@@ -115,8 +144,8 @@ def test_the_time_is_always_an_argument_and_unlocked_only_when_asked_for(plan_of
     assert target_of(plan_of(choices=Choices(epoch=7)), {}).args == {"SOURCE_DATE_EPOCH": "7"}
     unlocked = plan_of(choices=Choices(epoch=7, unlocked=True))
     assert target_of(unlocked, {}).args == {"SOURCE_DATE_EPOCH": "7", "UNLOCKED": "1"}
-    assert unlocked.labels == {"io.ascend-images.unlocked": "true"}
-    assert plan_of().labels == {}
+    assert unlocked.labels == {"io.ascend-images.unlocked": "true", **plan_of().labels}
+    assert plan_of().labels == {LABEL_IDENTITY: identity(resolve(PINS, "a2"))}
 
 
 def test_secrets_are_named_with_their_files(plan_of, tmp_path: Path) -> None:
@@ -190,7 +219,11 @@ def test_a_folder_without_wheels_is_refused(plan_of, tmp_path: Path) -> None:
 def test_a_local_checkout_is_a_context_a_label_and_the_commit_the_image_tells(plan_of, tmp_path: Path) -> None:
     plan = plan_of(sources=(checkout(tmp_path, dirty=True),))
     assert target_of(plan, {}).contexts == {"src-vllm": f"./build/sources/vllm-{'a' * 12}-dirty"}
-    assert plan.labels == {"io.ascend-images.source.vllm": f"{'a' * 40}+dirty"}
+    assert plan.labels == {
+        "io.ascend-images.source.vllm": f"{'a' * 40}+dirty",
+        LABEL_IDENTITY: identity(plan.variant),
+    }
+    assert plan.identity != plan_of().identity, "the commit is one of the pins"
     assert next(one.commit for one in plan.variant.sources if one.name == "vllm") == "a" * 40
     assert plan.pinned == resolve(PINS, "a2"), "the lock is of what is pinned"
 

@@ -222,3 +222,16 @@ def test_a_step_that_ends_itself_with_a_reason_is_shown_once() -> None:
     assert failure is not None
     assert (failure.command, failure.error) == (long, "the lock is incomplete")
     assert str(failure).count(long) == 1
+
+
+@pytest.mark.parametrize("name", ["importing cache manifest from r.example/x:cache-a", "exporting cache to registry"])
+def test_a_cache_that_cannot_be_had_is_told_and_fails_nothing(name: str) -> None:
+    """BuildKit ends such a step with an error; what fails later is to blame for itself."""
+    lost = vertex(name, "c", completed="2026-01-01T00:00:01Z", error="not found")
+    bad = vertex(completed="2026-01-01T00:00:02Z", error="did not complete successfully: exit code: 7")
+    state, lines = told(status(vertexes=[lost]) + status(vertexes=[bad]))
+    assert "#1 NO CACHE: not found" in lines
+    failed = state.failed_step()
+    assert failed is not None
+    assert failed.code == 7
+    assert told(status(vertexes=[lost]))[0].failed_step() is None

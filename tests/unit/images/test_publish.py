@@ -36,6 +36,12 @@ def test_what_is_changed_is_not_pushed_before_it_has_a_name_of_its_own() -> None
     assert error.value.do == '--set "tag={vllm}-{cann_tag}-{os}-py{python}-NAME", or --set repository=REGISTRY/NAME'
 
 
+def test_what_is_not_committed_is_pushed_under_no_name() -> None:
+    with pytest.raises(PublishRefused, match="the checkout of vllm, Megatron-LM holds more than its commit"):
+        require_publishable(mini(), "", dirty=["vllm", "Megatron-LM"])
+    require_publishable(mini(), "", dirty=[])
+
+
 @pytest.mark.parametrize(
     ("repository", "own"),
     [

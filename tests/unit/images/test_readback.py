@@ -11,7 +11,7 @@ from ascend_images.errors import BuildFailed
 from ascend_images.images.builder import Builder
 from ascend_images.images.engine import CONTENT, Answer, Engine, ImageStore
 from ascend_images.images.plan import Choices
-from ascend_images.images.readback import Config, differences, read_back, read_metadata
+from ascend_images.images.readback import Config, differences, give_local_name, read_back, read_metadata
 from ascend_images.images.view import labels
 from ascend_images.pins.platform import Arch
 
@@ -112,6 +112,15 @@ def test_the_shell_of_a_pushed_image_is_read_from_the_engine_that_pushed_it(
 
     made = read_back(plan, metadata(INDEX), engine=engine(tmp_path), builder=builder, run=run)
     assert made.config.shell == shell
+
+
+@pytest.mark.parametrize(("push", "builder"), [(True, OWN), (True, OTHER), (False, OWN)])
+def test_what_an_engine_pushed_it_calls_by_the_local_name_too(plan_of, push: bool, builder: Builder) -> None:
+    run = docker({})
+    plan = plan_of(choices=Choices(push=push))
+    give_local_name(plan, INDEX, builder=builder, run=run)
+    wanted = [["docker", "image", "tag", INDEX, plan.local_image]] if push and builder is OWN else []
+    assert run.asked == wanted
 
 
 def test_a_shell_that_is_not_known_is_no_difference(plan_of) -> None:

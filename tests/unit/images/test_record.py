@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from ascend_images.errors import BadInput
+from ascend_images.images.cache import Cache
+from ascend_images.images.candidate import identity, parse_candidate
 from ascend_images.images.gate import load_lock
 from ascend_images.images.plan import Choices
 from ascend_images.images.readback import Config, Layer, Made
@@ -99,6 +101,20 @@ def test_a_file_that_is_no_whole_record_is_refused(plan_of, tmp_path: Path, chan
     path.write_bytes(str(text).encode(errors="surrogateescape"))
     with pytest.raises(BadInput, match="not the record of a build"):
         load_record(path)
+
+
+def test_a_cache_that_was_not_exported_is_on_record(plan_of) -> None:
+    plan = plan_of(choices=Choices(cache_to=(Cache(type="registry"),)))
+    assert record(plan).not_cached == ""
+    plan.log.parent.mkdir(parents=True)
+    plan.log.write_text("#1 exporting cache to registry\n#1 NO CACHE: connection refused\n")
+    assert record(plan).not_cached == "connection refused"
+    assert record(plan_of()).not_cached == "", "nobody asked for one"
+
+
+def test_the_record_of_what_was_pushed_names_its_candidate(plan_of) -> None:
+    found = record(plan_of(choices=Choices(push=True)))
+    assert parse_candidate(found.image.rpartition(":")[2]).identity == identity(found.resolved)[7:19]
 
 
 def test_the_record_names_the_image_as_it_is_called(plan_of) -> None:

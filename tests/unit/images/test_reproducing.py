@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import pytest
 
 from ascend_images import reproducing
-from ascend_images.errors import CheckFailed
+from ascend_images.errors import BadInput, CheckFailed, MissingTool
 from ascend_images.images.bake import Target
 from ascend_images.images.builder import Builder
 from ascend_images.images.compare import Comparison, FileDifference, Layer, LayerDifference, read_layout
 from ascend_images.images.engine import Answer
 from ascend_images.images.plan import Choices
+from ascend_images.pins.lockfile import LockedPackage
+from ascend_images.pins.platform import Arch
+from tests.unit.images.test_build import BUILDER, engine
 from tests.unit.images.test_compare import archive, layout
 
 OWN = Builder("default", "docker")
@@ -83,6 +87,78 @@ def test_a_layout_loses_the_time_of_its_making_and_nothing_else(tmp_path: Path) 
     config = read_layout(folders[0]).config
     assert "created" not in config
     assert config["config"] == {"Env": ["A=1"]}
+
+
+def with_builder(name: str, answer: Answer) -> Any:
+    """An engine beside which there is a builder of this name, or none."""
+    return lambda command: answer if command[-1] == name else engine(command)
+
+
+ELSEWHERE = BUILDER.replace("default", "farm").replace("Driver: docker\n", "Driver: docker-container\n")
+RUNNING = ELSEWHERE.replace("Platforms:", "Status: running\nPlatforms:")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (Answer(1, "", 'ERROR: no builder "farm" found'), MissingTool, 'no builder "farm" found'),
+        (Answer(0, f"{ELSEWHERE}Error: dial tcp: refused\n", ""), MissingTool, "does not answer: dial tcp: refused"),
+        (Answer(0, RUNNING.replace("amd64", "arm64"), ""), BadInput, "machine of another architecture"),
+    ],
+)
+def test_a_second_builder_that_cannot_build_is_refused_before_the_first_build(
+    plan_of, monkeypatch: pytest.MonkeyPatch, answer: Answer, error: type[Exception], message: str
+) -> None:
+    def nothing_runs(*_: object) -> None:
+        raise AssertionError("a build was started")
+
+    monkeypatch.setattr(reproducing, "_export", nothing_runs)
+    kept = plan_of().root / "build" / "reproduce" / "a2.amd64" / "report.json"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    with pytest.raises(error, match=message):
+        reproducing.reproduce([plan_of()], reproducing.two_places(builder="farm"), run=with_builder("farm", answer))
+    assert kept.is_file(), "what an earlier call found stays"
+
+
+def test_an_architecture_that_this_engine_cannot_build_for_is_refused_before_anything_is_built(plan_of) -> None:
+    with pytest.raises(BadInput, match="machine of another architecture"):
+        reproducing.reproduce([plan_of("a2", Arch.ARM64)], reproducing.two_places(), run=engine)
+
+
+def test_each_place_builds_by_its_own_way(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine of another docker context is reached through that: buildx refuses it from here."""
+    ways: list[list[str]] = []
+
+    class Enough(Exception):
+        pass
+
+    def export(_plan: object, site: Any, *_: object) -> None:
+        ways.append([*site.docker, site.name])
+        if len(ways) == 2:
+            raise Enough
+
+    monkeypatch.setattr(reproducing, "_export", export)
+
+    def docker(command: Sequence[str]) -> Answer:
+        if list(command[:3]) == ["docker", "context", "show"]:
+            return Answer(0, "default\n", "")
+        return (
+            Answer(0, BUILDER.replace("Name: default", "Name: other"), "")
+            if command[-1] == "other"
+            else engine(command)
+        )
+
+    with pytest.raises(Enough):
+        reproducing.reproduce([plan_of()], reproducing.two_places(builder="other"), run=docker)
+    assert ways == [["docker", "default"], ["docker", "--context", "other", "other"]]
+
+
+def test_an_incomplete_lock_is_refused_in_the_words_of_this_command(plan_of) -> None:
+    lock = {"packages": (LockedPackage("six", "1.17.0"),), "incomplete": ("six==1.17.0: why",)}
+    with pytest.raises(BadInput, match="is incomplete") as caught:
+        reproducing.reproduce([plan_of(lock=lock)], reproducing.two_places(), run=engine)
+    assert caught.value.do.endswith("or build without: invoke reproduce --variant a2 --unlocked")
 
 
 BASE = "docker-image://base:1"

@@ -13,7 +13,7 @@ import pytest
 
 from ascend_images.images import run as run_module
 from ascend_images.images.progress import BuildState, Line
-from ascend_images.images.run import Ended, Interrupted, Job, run_jobs
+from ascend_images.images.run import Ended, Interrupted, Job, run_jobs, run_next
 
 pytestmark = pytest.mark.subprocess
 
@@ -124,6 +124,28 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert failure.error == "it broke"
     assert ("failed", "bad") in seen.events
     assert ("built", "later") in seen.events
+
+
+def test_the_next_job_is_asked_for_at_the_beginning_and_whenever_one_has_ended(tmp_path: Path) -> None:
+    waiting = [job(tmp_path, name, "pass") for name in "abc"]
+    asked: list[str] = []
+    ended: list[str] = []
+
+    def next_job() -> Job | None:
+        asked.append("".join(ended))
+        # The last one waits for the first, as where one builder alone may build it.
+        return waiting.pop(0) if waiting and (len(waiting) > 1 or ended) else None
+
+    run_next(next_job, view=Seen(), on_end=lambda end: not ended.append(end.job.name))  # type: ignore[func-returns-value]
+    assert sorted(ended) == ["a", "b", "c"]
+    assert asked[:3] == ["", "", ""]
+    assert len(asked[3]) == 1
+
+
+def test_what_there_is_to_tell_of_a_job_is_the_first_line_of_its_log(tmp_path: Path) -> None:
+    seen, _ = go([job(tmp_path, "one", "print('hello', file=sys.stderr)", note="builder: farm")])
+    assert (tmp_path / "logs" / "one.log").read_text() == "builder: farm\nhello\n"
+    assert seen.events[:2] == [("started", "one"), ("said", "one: builder: farm")]
 
 
 def test_what_kills_a_build_is_told_by_its_code(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from ascend_images.pins.platform import Arch, parse_arch
 from ascend_images.pins.tags import arch_tag, fold_tag
 from ascend_images.pins.variant import Variant
 
+#: The label and annotation that hold an identity in full.
+LABEL_IDENTITY = "io.ascend-images.identity"
 PREFIX = "candidate-"
 _DIGITS = 12
 _TAG = re.compile(rf"{PREFIX}(?P<variant>.+)-(?P<identity>[0-9a-f]{{{_DIGITS}}})(?:-(?P<kernel>x86_64|aarch64))?")
