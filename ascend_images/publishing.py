@@ -29,6 +29,7 @@ from ascend_images.publish.lock import git, one_at_a_time
 from ascend_images.publish.manifest import Joined, join, load_joined, write_joined
 from ascend_images.publish.published import Publication
 from ascend_images.publish.registry import Repository
+from ascend_images.publish.sign import Cosign, require_key, sign_all
 from ascend_images.publish.tag_words import Words
 from ascend_images.selection import PINS_FILE, Selection, select
 from ascend_images.verify.report import Report, load_reports
@@ -46,17 +47,21 @@ _SSH = re.compile(r"(?:ssh://)?git@(?P<host>[A-Za-z0-9.-]+)[:/](?P<path>[^?#\s]+
 
 @dataclass(frozen=True, kw_only=True)
 class Promotion:
-    """What was typed for a promotion: a folder of reports, and why the NPU checks are waived (empty: they are not)."""
+    """What was typed for a promotion.
+
+    A folder of reports, why the NPU checks are waived (empty: they are not), and the key to sign with (empty: none).
+    """
 
     reports: Path
     without_npu: str = ""
+    sign: str = ""
     dry_run: bool = False
 
 
 def manifest(root: Path, names: Sequence[str], records: Path, *, opened: Open = Repository) -> list[Joined]:
     """Join what was built of each variant; raises PublishRefused, after the others were joined, for what cannot be."""
     made, refused = [], []
-    for variant in _chosen(root, names).variants:
+    for variant in chosen(root, names).variants:
         try:
             made.append(_joined(root, variant, records, opened))
         except PublishRefused as error:
@@ -74,23 +79,30 @@ def promote(
     say: Say,
     opened: Open = Repository,
     environment: Mapping[str, str] = os.environ,
+    program: Callable[[], Cosign] = Cosign,
 ) -> list[str]:
     """Give each variant its readable tags; return a line for each tag.
 
-    `checks` are the names of all checks of a verification. Raises PublishRefused, after the other variants had their
-    turn, for what is not verified or would move a tag back.
+    `checks` are the names of all checks of a verification. What is to be signed is, and is verified, before a tag is
+    written. Raises MissingTool or BadInput where it cannot be signed by that key, PublishRefused, after the other
+    variants had their turn, for what is not verified or would move a tag back.
     """
+    sign = _signer(require_key(wish.sign), program()) if wish.sign else None
     reports = load_reports(wish.reports)
-    selection = _chosen(root, names)
-    named = aliases(resolve_all(selection.pins, allow_broken=True))
+    selection = chosen(root, names)
+    named = aliases(selection.pins, resolve_all(selection.pins, allow_broken=True))
     lines, refused = [], []
     for variant in selection.variants:
         try:
             joined = load_joined(root / MANIFESTS / f"{variant.name}.json", variant.name)
             publication = _publication(root, variant, joined, wish, reports, checks, named[variant.name], environment)
-            moves = promoting.promote(
-                root, publication, joined, opened(joined.repository), dry_run=wish.dry_run, say=say
-            )
+            repository = opened(joined.repository)
+            if sign is not None:
+                # What would be refused gets no signature.
+                promoting.promote(root, publication, joined, repository, dry_run=True, say=say)
+            if sign is not None and not wish.dry_run:
+                publication = sign(publication)
+            moves = promoting.promote(root, publication, joined, repository, dry_run=wish.dry_run, say=say)
         except PublishRefused as error:
             refused.append(error)
         else:
@@ -141,7 +153,10 @@ def prune(
             done = "deleted" if delete else "would delete"
             if delete:
                 pruning.prune(repository, plan)
-            lines += [f"{done} {name}@{digest} ({', '.join(tagged)})" for digest, tagged in plan.doomed.items()]
+            lines += [
+                f"{done} {name}@{digest} ({', '.join(tagged) or 'attached to one of these'})"
+                for digest, tagged in plan.doomed.items()
+            ]
             lines.append(f"{name}: {plan.kept} tags kept")
     return lines
 
@@ -203,6 +218,17 @@ def _publication(
     )
 
 
+def _signer(key: str, cosign: Cosign) -> Callable[[Publication], Publication]:
+    """Return what signs the index and each image of a publication by digest, and puts the key on record."""
+
+    def sign(publication: Publication) -> Publication:
+        digests = (publication.digest, *publication.platforms.values())
+        references = [f"{publication.repository}@{digest}" for digest in digests]
+        return msgspec.structs.replace(publication, signed=sign_all(cosign, references, key))
+
+    return sign
+
+
 def _require_platforms(joined: Joined, variant: Variant) -> None:
     declared = {arch.platform for arch in variant.platforms}
     if set(joined.platforms) != declared:
@@ -213,10 +239,11 @@ def _require_platforms(joined: Joined, variant: Variant) -> None:
         )
 
 
-def _chosen(root: Path, names: Sequence[str]) -> Selection:
+def chosen(root: Path, names: Sequence[str], *, allow_broken: bool = False) -> Selection:
+    """Return the named variants; raises BadInput where none is named."""
     if not names:
         raise BadInput("no variant is named", wanted="--variant NAME, repeated at will", do="invoke variants")
-    return select(root, tuple(names))
+    return select(root, tuple(names), allow_broken=allow_broken)
 
 
 def _raise_all(refused: Sequence[PublishRefused]) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,12 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from ascend_images import publishing
+from ascend_images.images.candidate import candidate_tag, identity
 from ascend_images.images.record import Record, write_record
 from ascend_images.pins.load import load
 from ascend_images.pins.model import Pins
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
-from ascend_images.pins.tags import arch_tag
 from ascend_images.pins.variant import Variant
 from ascend_images.publish.manifest import Joined
 from ascend_images.publish.registry import INDEX, MANIFEST, Repository, digest_of
@@ -114,6 +115,8 @@ class FakeRegistry:
         if words[-2] == "uploads" or words[-1] == "uploads":
             return self._upload("/".join(words[: words.index("blobs")]), request, parse_qs(parts.query))
         name, kind, reference = "/".join(words[:-2]), words[-2], words[-1]
+        if kind == "referrers":
+            return _error(404)
         if kind == "blobs":
             content = self.blobs.get((name, reference))
             return _error(404) if content is None else Reply(status=200, body=content)
@@ -201,16 +204,23 @@ class Image:
         return str(json.loads(self.manifest)["config"]["digest"])
 
 
-def image(arch: Arch, text: str = "hello", *, attested: bool = True, said: Arch | None = None) -> Image:
-    """Return a tiny image that a real engine can pull; `said` is an architecture that its configuration lies about."""
+def image(
+    arch: Arch, text: str = "hello", *, attested: bool = True, said: Arch | None = None, created: int | None = None
+) -> Image:
+    """Return a tiny image that a real engine can pull.
+
+    `said` is an architecture that its configuration lies about, `created` a time in seconds that it tells.
+    """
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as archive:
         info = tarfile.TarInfo("hello.txt")
         info.size = len(text)
         archive.addfile(info, io.BytesIO(text.encode()))
     layer = gzip.compress(tar.getvalue(), mtime=0)
+    when = datetime.fromtimestamp(created, UTC).isoformat() if created is not None else None
     config = _json(
         {
+            **({"created": when} if when else {}),
             "architecture": (said or arch).value,
             "os": "linux",
             "config": {"Cmd": ["/hello"]},
@@ -287,7 +297,7 @@ def record(of: Variant, one: Image, /, **changed: Any) -> Record:
     values: dict[str, Any] = {
         "variant": of.name,
         "arch": one.arch,
-        "image": f"{of.repository}:{arch_tag(of.tag, one.arch)}",
+        "image": f"{of.repository}:{candidate_tag(of.name, identity(of), one.arch)}",
         "tag": of.tag,
         "pushed": True,
         "digest": digest_of(one.top),

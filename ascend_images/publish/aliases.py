@@ -1,20 +1,19 @@
 """Readable names besides a variant's tag that always stand for the newest: `latest-ms-swift-910b-ubuntu`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ascend_images.errors import BadInput
-from ascend_images.pins.tags import render_tag
+from ascend_images.pins.model import Pins
+from ascend_images.pins.resolve import tag_values
+from ascend_images.pins.tags import EXACT_PLACEHOLDERS, render_tag
 from ascend_images.pins.variant import Variant
 
-#: The form of an alias.
-TEMPLATE = "latest-{stack}-{cann_tag}-{os}"
 
-
-def aliases(variants: Iterable[Variant]) -> dict[str, tuple[str, ...]]:
-    """Return the aliases of each variant by its name.
+def aliases(pins: Pins, variants: Iterable[Variant]) -> dict[str, tuple[str, ...]]:
+    """Return the aliases of each variant by its name, from the templates of its stack.
 
     An overlay has none: it is another way to what a plain variant may be. Raises BadInput where two variants of one
-    repository would have the same, or where one is another's tag.
+    repository would have the same, where one is another's tag, and for a template that gives no tag.
     """
     known = tuple(variants)
     owners: dict[tuple[str, str], str] = {(one.repository, one.tag): one.name for one in known}
@@ -22,17 +21,19 @@ def aliases(variants: Iterable[Variant]) -> dict[str, tuple[str, ...]]:
     for one in known:
         if one.overlay:
             continue
-        alias = render_tag(TEMPLATE, _values(one), exact={"cann_tag", "os"})
-        owner = owners.setdefault((one.repository, alias), one.name)
-        if owner != one.name:
-            raise BadInput(
-                f'variants "{owner}" and "{one.name}" would both be {one.repository}:{alias}',
-                wanted="a name of its own for each variant",
-                do="give one of them a stack of its own, or another repository",
-            )
-        made[one.name] = (alias,)
+        names = tuple(dict.fromkeys(_alias(template, one) for template in pins.stack[one.stack].alias_tags))
+        for alias in names:
+            owner = owners.setdefault((one.repository, alias), one.name)
+            if owner != one.name:
+                raise BadInput(
+                    f'variants "{owner}" and "{one.name}" would both be {one.repository}:{alias}',
+                    wanted="a name of its own for each variant",
+                    do=f"give one of them a stack or a repository of its own, or change stack.{one.stack}.alias_tags",
+                )
+        made[one.name] = names
     return made
 
 
-def _values(variant: Variant) -> Mapping[str, str]:
-    return {"stack": variant.stack, "cann_tag": variant.chip.cann_tag, "os": variant.os_family}
+def _alias(template: str, variant: Variant) -> str:
+    values = {**tag_values(variant), "stack": variant.stack, "os_family": variant.os_family}
+    return render_tag(template, values, exact={*EXACT_PLACEHOLDERS, "os_family"})

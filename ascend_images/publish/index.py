@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.images.candidate import LABEL_IDENTITY
 from ascend_images.pins.platform import Arch, parse_platform
 from ascend_images.publish.registry import INDEX
 
@@ -13,7 +14,7 @@ ORDER = (Arch.AMD64, Arch.ARM64)
 
 #: Annotations of an index: which variant and pins it was joined for, and the time that orders it among others.
 NOTE_VARIANT = "io.ascend-images.variant"
-NOTE_IDENTITY = "io.ascend-images.identity"
+NOTE_IDENTITY = LABEL_IDENTITY
 NOTE_EPOCH = "io.ascend-images.epoch"
 
 # How BuildKit marks what it attests of an image: an entry of no platform that names the image's manifest.

@@ -8,12 +8,12 @@ import msgspec
 
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.files import read_regular, write_atomic
+from ascend_images.images.candidate import candidate_tag, identity, parse_candidate
 from ascend_images.images.image_json import pins_digest
 from ascend_images.images.record import Record
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.tags import ImageRef
 from ascend_images.pins.variant import Variant
-from ascend_images.publish.candidate import candidate_tag, identity, parse_candidate
 from ascend_images.publish.index import (
     NOTE_EPOCH,
     NOTE_IDENTITY,
@@ -27,7 +27,7 @@ from ascend_images.publish.index import (
     parse_index,
     parse_manifest,
 )
-from ascend_images.publish.registry import INDEX, INDEX_TYPES, MANIFEST_TYPES, Repository, Stored, digest_of
+from ascend_images.publish.registry import INDEX, INDEX_TYPES, MANIFEST_TYPES, Repository, digest_of
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,14 +96,11 @@ def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record],
     of = identity(first.resolved)
     found = {arch: _image(records[arch], repository) for arch in ORDER if arch in declared}
     content = index_bytes(
-        {arch: image for arch, (_, image, _) in found.items()},
-        {arch: attested for arch, (_, _, attested) in found.items()},
+        {arch: image for arch, (image, _) in found.items()},
+        {arch: attested for arch, (_, attested) in found.items()},
         {NOTE_VARIANT: variant, NOTE_IDENTITY: of, NOTE_EPOCH: str(first.epoch)},
     )
-    for arch, (stored, _, _) in found.items():
-        # Whatever tag it was pushed under, it has one that stays: what has none may be removed.
-        _put(repository, candidate_tag(variant, of, arch), stored.content, stored.media_type)
-    tag = candidate_tag(variant, of)
+    tag = candidate_tag(_called(first), of)
     _put(repository, tag, content, INDEX)
     return Joined(
         variant=variant,
@@ -118,7 +115,7 @@ def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record],
         unlocked=any(record.unlocked or record.incomplete for record in records.values()),
         platforms={
             arch.platform: Part(
-                digest=records[arch].digest, manifest=found[arch][1].digest, config=records[arch].config
+                digest=records[arch].digest, manifest=found[arch][0].digest, config=records[arch].config
             )
             for arch in found
         },
@@ -140,6 +137,12 @@ def load_joined(path: Path, variant: str) -> Joined:
         raise PublishRefused(f"{variant}: not joined yet", wanted="an index of its images", do=do) from None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: not what `invoke manifest` wrote: {error}", do=do) from None
+
+
+def _called(record: Record) -> str:
+    """Return what a candidate is called besides its identity: as it was pushed, `-sandbox` behind it for stand-ins."""
+    pushed = parse_candidate(ImageRef.parse(record.image).tag or "")
+    return pushed.variant if pushed else record.variant
 
 
 def _require_tags_of_their_own(variant: str, records: Sequence[Record]) -> None:
@@ -181,8 +184,8 @@ def _require_same_pins(variant: str, records: Sequence[Record]) -> None:
             )
 
 
-def _image(record: Record, repository: Repository) -> tuple[Stored, Descriptor, tuple[Descriptor, ...]]:
-    """Return what was pushed, the one image in it, and its attestations; raises PublishRefused."""
+def _image(record: Record, repository: Repository) -> tuple[Descriptor, tuple[Descriptor, ...]]:
+    """Return the one image in what was pushed, and its attestations; raises PublishRefused."""
     subject = f"{repository.name}@{record.digest}"
     stored = repository.manifest(record.digest)
     if stored is None:
@@ -202,7 +205,7 @@ def _image(record: Record, repository: Repository) -> tuple[Stored, Descriptor, 
         image = Descriptor(media_type=media_type, digest=stored.digest, size=len(stored.content))
         attested = ()
     _require_image(record, image, repository)
-    return stored, image, attested
+    return image, attested
 
 
 def _require_image(record: Record, image: Descriptor, repository: Repository) -> None:

@@ -12,10 +12,11 @@ import msgspec
 
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.files import read_regular, write_atomic
+from ascend_images.images.cache import is_cache_tag
+from ascend_images.images.candidate import identity, parse_candidate
 from ascend_images.images.publish import SANDBOX, is_loopback
 from ascend_images.pins.platform import Arch, parse_platform
 from ascend_images.pins.variant import Variant
-from ascend_images.publish.candidate import identity, parse_candidate
 from ascend_images.publish.index import (
     NOTE_EPOCH,
     NOTE_VARIANT,
@@ -77,8 +78,9 @@ def require_pinned(joined: Joined, variant: Variant) -> None:
             wanted="an image whose every package is locked",
             do=f"invoke lock --variant {variant.name}",
         )
-    if parse_candidate(joined.tag):
-        raise PublishRefused(f"{joined.tag} is a candidate's tag", wanted="another form of tag in versions.toml")
+    if parse_candidate(joined.tag) or is_cache_tag(joined.tag):
+        whose = "cache" if is_cache_tag(joined.tag) else "candidate"
+        raise PublishRefused(f"{joined.tag} is a {whose}'s tag", wanted="another form of tag in versions.toml")
 
 
 def is_stand_in(joined: Joined, variant: Variant) -> bool:

@@ -7,20 +7,30 @@ resolves, and cannot be pulled.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
 
 from ascend_images.errors import BadInput
+from ascend_images.images.candidate import parse_candidate
+from ascend_images.images.publish import CHANGED, SANDBOX
 from ascend_images.pins.tags import fold_tag
-from ascend_images.publish.candidate import parse_candidate
-from ascend_images.publish.index import NOTE_EPOCH, Index
+from ascend_images.publish.index import NOTE_EPOCH, Index, Manifest, images_of
 from ascend_images.publish.published import Published
+from ascend_images.publish.referrers import attached
 from ascend_images.publish.registry import INDEX_TYPES, Repository, Stored
 
 # Tags that say nothing of their own: signatures and the like of a digest (sigstore/cosign, its tag scheme).
 _ATTACHED = re.compile(r"sha256-(?P<hex>[0-9a-f]{64})(?:\.[a-z0-9]+)?")
 
+# What may stand behind a variant's name in that of a candidate.
+_SUFFIXES = ("", SANDBOX, CHANGED)
+
 Group = tuple[str, str]
+
+
+class _Config(msgspec.Struct):
+    created: datetime
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,9 @@ def plan_pruning(repository: Repository, published: Published, *, keep: int, var
     """
     require_keep(keep)
     stored = {tag: one for tag in repository.tags() if (one := repository.manifest(tag)) is not None}
-    old = _old_candidates(stored, keep, {fold_tag(name) for name in variants})
+    old = _old_candidates(
+        stored, keep, {fold_tag(name + suffix) for name in variants for suffix in _SUFFIXES}, repository
+    )
     kept = {tag: one for tag, one in stored.items() if tag not in old and not _ATTACHED.fullmatch(tag)}
     reached = _reached(kept.values(), repository)
     reached |= _reached(_published(published, repository), repository)
@@ -56,11 +68,16 @@ def plan_pruning(repository: Repository, published: Published, *, keep: int, var
             doomed.setdefault(stored[tag].digest, []).append(tag)
     gone = _reached([stored[tags[0]] for tags in doomed.values()], repository) - reached
     for tag, one in stored.items():
-        attached = _ATTACHED.fullmatch(tag)
-        if attached and f"sha256:{attached['hex']}" in gone and one.digest not in reached:
+        named = _ATTACHED.fullmatch(tag)
+        if named and f"sha256:{named['hex']}" in gone and one.digest not in reached:
             doomed.setdefault(one.digest, []).append(tag)
+    for digest in sorted(gone):
+        for inner in attached(repository, digest):
+            # Where a registry lists it there is no tag on it; under a tag's list there is one on the list alone.
+            if inner not in reached:
+                doomed.setdefault(inner, [])
     # An index goes before its parts, so that what still resolves can be pulled.
-    first = [digest for digest, tags in doomed.items() if stored[tags[0]].media_type in INDEX_TYPES]
+    first = [digest for digest, tags in doomed.items() if tags and stored[tags[0]].media_type in INDEX_TYPES]
     ordered = [*first, *(digest for digest in doomed if digest not in first)]
     tags = sum(len(named) for named in doomed.values())
     return Pruning(repository.name, {digest: tuple(doomed[digest]) for digest in ordered}, len(stored) - tags)
@@ -74,7 +91,7 @@ def prune(repository: Repository, pruning: Pruning) -> None:
             repository.delete(digest)
 
 
-def _old_candidates(stored: Mapping[str, Stored], keep: int, only: set[str]) -> set[str]:
+def _old_candidates(stored: Mapping[str, Stored], keep: int, only: set[str], repository: Repository) -> set[str]:
     """Return the tags of candidates beyond the newest `keep` of each variant."""
     groups: dict[Group, list[str]] = {}
     for tag in stored:
@@ -84,20 +101,32 @@ def _old_candidates(stored: Mapping[str, Stored], keep: int, only: set[str]) -> 
     old: set[str] = set()
     for variant in {variant for variant, _ in groups}:
         mine = [group for group in groups if group[0] == variant]
-        # What has no index yet is not joined, so on its way: the newest of all.
-        mine.sort(key=lambda group: (_epoch(groups[group], stored), group), reverse=True)
+        mine.sort(key=lambda group: (_epoch([stored[tag] for tag in groups[group]], repository), group), reverse=True)
         old.update(tag for group in mine[keep:] for tag in groups[group])
     return old
 
 
-def _epoch(tags: Iterable[str], stored: Mapping[str, Stored]) -> float:
-    known = [_notes(stored[tag]).get(NOTE_EPOCH, "") for tag in tags]
+def _epoch(candidates: Sequence[Stored], repository: Repository) -> float:
+    """Return the time that orders a candidate: its index says it, and before there is one, its images do.
+
+    What says none is taken for the newest of all, since it may be on its way.
+    """
+    known = [_index(one).annotations.get(NOTE_EPOCH, "") for one in candidates if one.media_type in INDEX_TYPES]
     numbers = [float(text) for text in known if text.isdecimal()]
-    return max(numbers, default=float("inf"))
+    return max(numbers or [_created(one, repository) for one in candidates], default=float("inf"))
 
 
-def _notes(stored: Stored) -> dict[str, str]:
-    return _index(stored).annotations if stored.media_type in INDEX_TYPES else {}
+def _created(stored: Stored, repository: Repository) -> float:
+    """Return when an image says it was made, which is the time of its pins (SOURCE_DATE_EPOCH)."""
+    if stored.media_type in INDEX_TYPES:
+        images = images_of(_index(stored), f"{repository.name}@{stored.digest}").values()
+        inner = [one for image in images if (one := repository.manifest(image.digest)) is not None]
+        return max((_created(one, repository) for one in inner), default=float("inf"))
+    try:
+        content = repository.blob(msgspec.json.decode(stored.content, type=Manifest).config.digest)
+        return msgspec.json.decode(content or b"", type=_Config).created.timestamp()
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return float("inf")
 
 
 def _published(published: Published, repository: Repository) -> Iterable[Stored]:

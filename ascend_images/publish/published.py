@@ -43,7 +43,8 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     `when` is a UTC time in ISO 8601. `commit` is the commit of this project whose rendered `dockerfile` was built, and
     `source` this project's address on the web (empty where it has none). `epoch` orders the candidates of a variant, in
     seconds. `platforms` names the image's manifest and `checks` what passed, each by platform; `waived` are checks that
-    were not asked, with the reason.
+    were not asked, with the reason. `signed` is the fingerprint of the public key that the digests were signed for
+    (`publish.sign`), empty where they were not.
     """
 
     repository: str
@@ -62,6 +63,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     checks: dict[str, tuple[str, ...]]
     waived: dict[str, str]
     facts: Facts
+    signed: Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")] = ""
 
     @property
     def tags(self) -> tuple[str, ...]:

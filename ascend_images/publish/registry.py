@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 
 from ascend_images.errors import LookupIncomplete, PublishRefused
 from ascend_images.images.publish import is_loopback
@@ -33,6 +33,7 @@ _FIRST_WAIT = 0.5  # seconds; doubled each time
 _LONGEST_WAIT = 120.0  # seconds, of those a registry asks for
 _MOST_REDIRECTS = 5
 _PAGE = 100
+_UPLOADS = 3
 
 # 507 is "insufficient storage", which no waiting mends.
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -40,6 +41,7 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _NEXT = re.compile(r'<([^>]*)>\s*;\s*rel="?next"?')
 _OK, _CREATED, _ACCEPTED, _NO_CONTENT = 200, 201, 202, 204
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED, _FULL = 401, 403, 404, 405, 507
+_UPLOAD_IS_SPENT = frozenset((400, 404, 416))
 
 
 class Stored(NamedTuple):
@@ -110,6 +112,32 @@ class Repository:
         reply = self._ask("PUT", f"manifests/{reference}", headers=headers, body=content, writes=True)
         self._require(reply, "write", reference, _OK, _CREATED, _ACCEPTED, _NO_CONTENT)
 
+    def put_blob(self, content: bytes) -> str:
+        """Put a small blob, unless it is there; return its digest."""
+        digest = digest_of(content)
+        if self.has_blob(digest):
+            return digest
+        for _ in range(_UPLOADS):
+            begun = self._ask("POST", "blobs/uploads/", writes=True)
+            self._require(begun, "write", digest, _ACCEPTED)
+            reply = self._upload(begun.headers.get("location", ""), digest, content)
+            # An upload that was cut has a part of the bytes already: only another one can be repeated.
+            if reply.status not in _UPLOAD_IS_SPENT:
+                break
+        self._require(reply, "write", digest, _OK, _CREATED, _ACCEPTED, _NO_CONTENT)
+        return digest
+
+    def referrers(self, digest: str) -> bytes | None:
+        """Return the index of what names an image as its subject; None where the registry has no such list.
+
+        By the OCI distribution specification 1.1, "Listing Referrers"; then a tag has it (`publish.referrers`).
+        """
+        reply = self._ask("GET", f"referrers/{digest}", headers={"Accept": INDEX})
+        if reply.status in (_NOT_FOUND, _NOT_ALLOWED):
+            return None
+        self._require(reply, "read", f"what refers to {digest}", _OK)
+        return reply.body
+
     def delete(self, digest: str) -> None:
         """Delete a manifest or index by digest, and with it every tag on it; one that is gone already is no error."""
         reply = self._ask("DELETE", f"manifests/{digest}", writes=True, deletes=True)
@@ -138,6 +166,19 @@ class Repository:
             following = _NEXT.search(reply.headers.get("link", ""))
             # On the same registry, whatever host it names itself by.
             path = f"tags/list?{urlsplit(following[1]).query}" if following else ""
+
+    def _upload(self, location: str, digest: str, content: bytes) -> Reply:
+        """Return the answer to a whole blob, sent where an upload was begun; only the registry gets a login."""
+        own = urlsplit(self._base)
+        parts = urlsplit(urljoin(self._base, location))
+        query = "&".join(filter(None, (parts.query, urlencode({"digest": digest}))))
+        headers = {"Content-Type": "application/octet-stream"}
+        if parts.netloc == own.netloc:
+            # Behind a proxy a registry may take itself for one without TLS.
+            url = urlunsplit((own.scheme, own.netloc, parts.path, query, ""))
+            return self._ask("PUT", url, headers=headers, body=content, writes=True)
+        url = _safe(urlunsplit((parts.scheme, parts.netloc, parts.path, query, "")), self._registry)
+        return self._asked(Request(method="PUT", url=url, headers=headers, body=content))
 
     def _checked(self, reply: Reply, reference: str) -> Stored:
         found = Stored(digest_of(reply.body), reply.headers.get("content-type", "").partition(";")[0], reply.body)

@@ -10,6 +10,7 @@ from ascend_images.pins.cann_version import ReleaseVersion
 from ascend_images.pins.drivers import DriverRange
 from ascend_images.pins.model import Pins, Series
 from ascend_images.pins.variant import Variant
+from ascend_images.publish.aliases import aliases
 from ascend_images.publish.published import Facts, Publication, Published, facts_of
 from ascend_images.publish.tag_words import PAGES, Words
 
@@ -18,7 +19,7 @@ _MARKUP = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\|`*["})
 
 
 def page(words: Words, pins: Pins, variants: Sequence[Variant], published: Published) -> str:
-    """Return one page as Markdown."""
+    """Return one page as Markdown; raises BadInput where aliases of variants clash."""
     newest = [(one, _end(words, one, published, variants)) for one in _newest(published)]
     current = [(one, end) for one, end in newest if not end]
     ended = [(one, end) for one, end in newest if end]
@@ -30,7 +31,8 @@ def page(words: Words, pins: Pins, variants: Sequence[Variant], published: Publi
             parts += [f"## {head}", _table(words.columns, rows)]
     parts.append(f"## {words.planned}")
     if waiting:
-        rows = [_planned_row(words, pins, one) for one in waiting]
+        more = aliases(pins, variants)
+        rows = [_planned_row(words, pins, one, more[one.name]) for one in waiting]
         parts += [words.planned_intro, _table(words.planned_columns, rows)]
     else:
         parts.append(words.all_published)
@@ -103,14 +105,20 @@ def _row(words: Words, pins: Pins, one: Publication, end: str) -> list[str]:
         f"`{one.digest}`",
         _dockerfile(one),
         one.when[:10],
-        end or words.until_replaced,
+        end or _last_day(pins, one) or words.until_replaced,
     ]
 
 
-def _planned_row(words: Words, pins: Pins, variant: Variant) -> list[str]:
+def _last_day(pins: Pins, one: Publication) -> str:
+    """Return until when a tag's stack is supported as versions.toml has it now, empty where nobody says."""
+    return pins.stack[pins.variant[one.variant].stack].end_of_support
+
+
+def _planned_row(words: Words, pins: Pins, variant: Variant, more: Sequence[str]) -> list[str]:
     facts = facts_of(variant)
+    tags = [f"`{variant.repository}:{tag}`" for tag in (variant.tag, *more)]
     return [
-        _lines([f"`{variant.repository}:{variant.tag}`", *_experimental(words, facts)]),
+        _lines([*tags, *_experimental(words, facts)]),
         f"`{variant.name}`",
         _lines(arch.platform for arch in variant.platforms),
         *_facts(words, pins, facts),

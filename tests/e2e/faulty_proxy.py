@@ -48,6 +48,8 @@ class FaultyProxy:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # What begins with TLS is answered in HTTP's own form, by which an engine knows to ask again without.
+            default_request_version = "HTTP/1.1"
 
             def handle_any(self) -> None:
                 with suppress(OSError):

@@ -1,15 +1,16 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.images.candidate import Candidate, candidate_tag, identity, parse_candidate
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve_all
 from ascend_images.publish.aliases import aliases
-from ascend_images.publish.candidate import Candidate, candidate_tag, identity, parse_candidate
 from ascend_images.publish.index import Descriptor, images_of, index_bytes, parse_index, parse_manifest
 from ascend_images.publish.registry import MANIFEST, digest_of
 from tests.publish_kit import entry, image, index_of, pins, record, variant
@@ -73,7 +74,7 @@ def test_the_tag_of_a_candidate_is_read_back(name: str, of: bytes, arch: Arch | 
 
 def test_no_readable_tag_is_a_candidates() -> None:
     known = resolve_all(pins(), allow_broken=True)
-    named = [tag for names in aliases(known).values() for tag in names]
+    named = [tag for names in aliases(pins(), known).values() for tag in names]
     assert [tag for tag in [*named, *(one.tag for one in known)] if parse_candidate(tag)] == []
 
 
@@ -103,7 +104,7 @@ def test_names_and_findings_are_no_pins() -> None:
 
 def test_every_variant_that_is_no_overlay_has_an_alias_of_its_own() -> None:
     known = resolve_all(pins(), allow_broken=True)
-    made = aliases(known)
+    made = aliases(pins(), known)
     assert made["a2"] == ("latest-ms-swift-910b-ubuntu",)
     assert made["a2-openeuler"] == ("latest-ms-swift-910b-openeuler",)
     assert made["a2-verl-qwen3.5-overlay"] == ()
@@ -115,14 +116,33 @@ def test_every_variant_that_is_no_overlay_has_an_alias_of_its_own() -> None:
 def test_two_variants_with_one_alias_are_an_error_that_names_both(changed: dict[str, str]) -> None:
     one, other = variant(), variant(name="twin", **{"tag": "twin", **changed})
     with pytest.raises(BadInput, match=r'"a2" and "twin" would both be .*:latest-ms-swift-910b-ubuntu'):
-        aliases([one, other])
+        aliases(pins(), [one, other])
 
 
 def test_an_alias_that_is_the_tag_of_another_is_an_error() -> None:
     taken = variant(name="taken", tag="latest-ms-swift-910b-ubuntu", hardware="a3", chip=variant("a3").chip)
     with pytest.raises(BadInput, match='"taken" and "a2" would both be'):
-        aliases([taken, variant()])
+        aliases(pins(), [taken, variant()])
+
+
+def test_a_stack_may_have_other_aliases_or_none() -> None:
+    known = pins()
+    for templates, expected in (
+        ((), ()),
+        (("newest-{os_family}-{vllm}", "a2"), ("newest-ubuntu-v0.23.0", "a2")),
+        (("{stack}", "{stack}"), ("ms-swift",)),
+    ):
+        stack = msgspec.structs.replace(known.stack["ms-swift"], alias_tags=templates)
+        changed = msgspec.structs.replace(known, stack={**known.stack, "ms-swift": stack})
+        assert aliases(changed, [variant()]) == {"a2": expected}
+
+
+def test_an_alias_of_nothing_that_is_known_is_an_error() -> None:
+    known = pins()
+    stack = msgspec.structs.replace(known.stack["ms-swift"], alias_tags=("latest-{cuda}",))
+    with pytest.raises(BadInput, match="cuda"):
+        aliases(msgspec.structs.replace(known, stack={**known.stack, "ms-swift": stack}), [variant()])
 
 
 def test_repositories_keep_aliases_apart() -> None:
-    assert aliases([variant(), variant(name="twin", repository="other.invalid/x")])["twin"]
+    assert aliases(pins(), [variant(), variant(name="twin", repository="other.invalid/x")])["twin"]

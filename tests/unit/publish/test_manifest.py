@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.images.candidate import candidate_tag, identity
 from ascend_images.images.record import Record
 from ascend_images.pins.platform import Arch
-from ascend_images.publish.candidate import candidate_tag, identity
 from ascend_images.publish.index import images_of, parse_index
 from ascend_images.publish.manifest import Joined, join, load_joined, write_joined
 from ascend_images.publish.registry import INDEX, digest_of
@@ -63,7 +63,7 @@ def test_both_become_one_index_with_exactly_both(attested: bool) -> None:
     assert made.platforms["linux/amd64"].digest == records[Arch.AMD64].digest
     assert made.platforms["linux/arm64"].manifest == records[Arch.ARM64].manifest
     assert made.tag == of.tag
-    assert registry.readable().keys() == {record.image.rpartition(":")[2] for record in records.values()}
+    assert registry.readable() == {}
 
 
 def test_joined_twice_it_is_the_same_digest_and_nothing_is_written_again() -> None:
@@ -112,6 +112,43 @@ def test_each_architecture_has_a_tag_until_both_are_joined() -> None:
     stored = client.manifest(made.digest)
     assert stored is not None
     assert all(client.manifest(part.manifest) for part in made.platforms.values())
+
+
+def test_nothing_but_the_index_is_written() -> None:
+    """Each architecture's tag came with its push."""
+    registry = FakeRegistry()
+    records = pushed(repository(registry), variant())
+    registry.asked.clear()
+    made = joined(registry, records)
+    assert registry.writes() == [made.candidate]
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_tag_that_is_gone_or_moved_is_no_matter_while_its_digest_is_there(moved: bool) -> None:
+    """Built again of the same pins elsewhere, or pruned: the digest counts, and from now on the index keeps it."""
+    registry = FakeRegistry(untagged_minutes=HOUR)
+    client, of = repository(registry), variant()
+    records = pushed(client, of)
+    tag = records[Arch.ARM64].image.rpartition(":")[2]
+    if moved:
+        push(client, image(Arch.ARM64, "another"), tag)
+    else:
+        del registry.tags["ascend/ms-swift", tag]
+    made = joined(registry, records)
+    registry.minute = 1000
+    assert made.platforms["linux/arm64"].manifest == records[Arch.ARM64].manifest
+    assert all(client.manifest(part.manifest) for part in made.platforms.values())
+
+
+@pytest.mark.parametrize("tag", ["candidate-a2-sandbox-000000000000-{kernel}", "1.0-sandbox-{kernel}"])
+def test_an_index_is_called_as_its_parts_were_pushed(tag: str) -> None:
+    registry = FakeRegistry()
+    of = variant()
+    records = pushed(repository(registry), of, tag=f"{of.tag}-sandbox")
+    for arch in BOTH:
+        records = changed(records, arch, image=f"{REPOSITORY}:{tag.format(kernel=arch.kernel)}")
+    name = "a2-sandbox" if tag.startswith("candidate") else "a2"
+    assert joined(registry, records).candidate == candidate_tag(name, identity(of))
 
 
 @pytest.mark.parametrize("late", BOTH)

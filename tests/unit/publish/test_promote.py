@@ -223,6 +223,37 @@ def test_two_reports_of_one_image_add_up_and_the_worse_one_counts() -> None:
 # --- what is promoted
 
 
+#: Checks of what some pins have none of.
+OF_PINS = ("patches", "compiled-extensions", "source-commit", "source-origin", "source-version")
+
+
+def test_what_the_pins_have_none_of_need_not_have_been_run() -> None:
+    joined = made(FakeRegistry(), variant(patches=(), sources=()))
+    needed = (*required(CHECKS), *OF_PINS)
+    given = reports(joined)
+    for name in OF_PINS:
+        given = [saying(one, name, "not run") for one in given]
+    assert {proof.passed for proof in proofs(joined, given, needed).values()} == {required(CHECKS)}
+    for name in OF_PINS:
+        with pytest.raises(PublishRefused, match=f"{name}: unknown"):
+            proofs(joined, [saying(one, name, "unknown") for one in given], needed)
+
+
+@pytest.mark.parametrize("name", ["compiled-extensions", "source-commit"])
+def test_what_the_pins_have_must_have_been_run(name: str) -> None:
+    joined = made(FakeRegistry())
+    with pytest.raises(PublishRefused, match=f"{name}: not run"):
+        proofs(joined, [saying(one, name, "not run") for one in reports(joined)], (*required(CHECKS), name))
+
+
+def test_a_refusal_names_the_image_of_each_platform_to_verify() -> None:
+    joined = made(FakeRegistry())
+    with pytest.raises(PublishRefused) as refused:
+        proofs(joined, [], required(CHECKS))
+    for platform, part in joined.platforms.items():
+        assert f"--image {joined.repository}@{part.manifest} --platform {platform} --require-npu" in refused.value.do
+
+
 def test_the_tag_and_its_aliases_stand_for_the_index_and_it_is_on_record(tmp_path: Path) -> None:
     registry = FakeRegistry()
     joined = made(registry)
@@ -564,6 +595,17 @@ def test_a_registry_that_fails_at_a_write_leaves_tags_right(
 
 def test_what_was_joined_is_what_the_pins_say() -> None:
     require_pinned(made(FakeRegistry()), variant())
+
+
+@pytest.mark.parametrize(
+    ("tag", "whose"), [("candidate-a2-0123456789ab", "candidate"), ("cache-a2-x86_64", "cache"), ("cache-x", "cache")]
+)
+def test_a_readable_tag_is_no_candidates_and_no_caches(tag: str, whose: str) -> None:
+    """Else pruning would take it, or a build would put its cache in its place."""
+    registry = FakeRegistry()
+    of = variant(tag=tag)
+    with pytest.raises(PublishRefused, match=f"{tag} is a {whose}'s tag"):
+        require_pinned(made(registry, of), of)
 
 
 UNPINNED = {

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_images.errors import BadInput, LookupIncomplete
+from ascend_images.images.cache import cache_tag
+from ascend_images.images.candidate import candidate_tag
 from ascend_images.pins.platform import Arch
 from ascend_images.publish.manifest import Joined, join
 from ascend_images.publish.prune import plan_pruning, prune, require_keep
@@ -24,10 +26,7 @@ def made(registry: FakeRegistry, number: int, of: str = "a2") -> Joined:
     client = repository(registry)
     one = variant(of, install_env={"N": str(number)})
     records = pushed(client, one, text=f"{of} {number}", epoch=EPOCH + number)
-    joined = join(one.name, one.platforms, records, client)
-    for arch in one.platforms:
-        del registry.tags[NAME, records[arch].image.rpartition(":")[2]]
-    return joined
+    return join(one.name, one.platforms, records, client)
 
 
 def pruned(
@@ -128,6 +127,37 @@ def test_what_is_not_joined_yet_is_the_newest() -> None:
     push(repository(registry), image(Arch.AMD64, "on its way"), "candidate-a2-" + "f" * 12 + "-x86_64")
     pruned(registry, 1)
     assert (NAME, "candidate-a2-" + "f" * 12 + "-x86_64") in registry.tags
+
+
+@pytest.mark.parametrize("attested", [True, False])
+@pytest.mark.parametrize(("number", "kept"), [(1, False), (9, True)])
+def test_what_is_not_joined_is_as_new_as_its_images_say(number: int, kept: bool, attested: bool) -> None:
+    """Of a build whose other architecture failed nothing is ever joined; it must not stay for that."""
+    registry = FakeRegistry()
+    made(registry, 5)
+    tag = "candidate-a2-" + "f" * 12 + "-x86_64"
+    push(repository(registry), image(Arch.AMD64, "half", attested=attested, created=EPOCH + number), tag)
+    pruned(registry, 1)
+    assert ((NAME, tag) in registry.tags) is kept
+
+
+@pytest.mark.parametrize("suffix", ["-sandbox", "-changed"])
+def test_a_variants_stand_ins_and_changes_are_its_own(suffix: str) -> None:
+    registry = FakeRegistry()
+    for number in (1, 2):
+        tag = candidate_tag(f"a2{suffix}", "0" * 11 + str(number), Arch.AMD64)
+        push(repository(registry), image(Arch.AMD64, str(number), created=EPOCH + number), tag)
+    assert pruned(registry, 1, None, "a3") == {}
+    assert list(pruned(registry, 1, None, "a2").values()) == [(f"candidate-a2{suffix}-000000000001-x86_64",)]
+
+
+def test_caches_are_kept() -> None:
+    registry = FakeRegistry()
+    made(registry, 1), made(registry, 2)
+    tag = cache_tag(variant(), "", Arch.AMD64)
+    push(repository(registry), image(Arch.AMD64, "cache", attested=False), tag)
+    pruned(registry, 1)
+    assert (NAME, tag) in registry.tags
 
 
 def test_indexes_go_before_their_parts() -> None:

@@ -141,3 +141,16 @@ def test_pages_are_written_once_and_checked(tmp_path: Path) -> None:
     (tmp_path / "docs" / "supported_tags.md").write_bytes(b"\xff")
     with pytest.raises(CheckFailed):
         require_pages(tmp_path, make)
+
+
+def test_a_stack_that_says_its_last_day_says_it_in_the_list() -> None:
+    known = pins()
+    stack = msgspec.structs.replace(known.stack["ms-swift"], end_of_support="2027-06-30")
+    dated = msgspec.structs.replace(known, stack={**known.stack, "ms-swift": stack})
+    made = page(ENGLISH, dated, VARIANTS, Published(publications=(publication(),)))
+    assert [row[-1] for row in rows(made, ENGLISH.supported)] == ["2027-06-30"]
+
+
+def test_what_is_planned_has_its_aliases_beside_it() -> None:
+    first = rows(text(), ENGLISH.planned)[0][0]
+    assert first.split("<br>")[1].endswith(":latest-ms-swift-910b-ubuntu`")
