@@ -10,7 +10,21 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "tests", "e2e"]
 
 ROOT = Path(__file__).parent
-SCRIPTS = ("scripts/engine.sh", "scripts/quickstart.sh", "scripts/setup.sh", "scripts/test.sh", ".ci/run")
+SCRIPTS = (
+    "scripts/emulation.sh",
+    "scripts/engine.sh",
+    "scripts/prepare_runner.sh",
+    "scripts/quickstart.sh",
+    "scripts/registry_login.sh",
+    "scripts/repeat_flag.sh",
+    "scripts/setup.sh",
+    "scripts/test.sh",
+    ".ci/run",
+)
+#: Looks into workflows for holes, by what is here alone, and finds style worth a remark as well.
+ZIZMOR = ("--offline", "--no-progress", "--persona=pedantic")
+#: The schema of workflows that check-jsonschema brings along.
+WORKFLOW_SCHEMA = ("--builtin-schema", "vendor.github-workflows")
 
 
 def install(session: nox.Session) -> None:
@@ -20,7 +34,7 @@ def install(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check code, types, what is committed as rendered, and every shell script, shipped or rendered."""
+    """Check code, types, what is committed as rendered, workflows, and every shell script, shipped or rendered."""
     install(session)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -29,6 +43,10 @@ def lint(session: nox.Session) -> None:
     session.run("invoke", "lock", "--check")
     session.run("invoke", "render", "--check")
     session.run("shellcheck", *SCRIPTS)
+    workflows = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github/workflows").glob("*.yml"))
+    session.run("check-jsonschema", *WORKFLOW_SCHEMA, *workflows)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
+    session.run("zizmor", *ZIZMOR, ".github")
     rendered = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "dockerfiles/rendered").glob("*.Dockerfile"))
     session.run("hadolint", *rendered)
     session.run("python", "-m", "ascend_images.images.lint", *rendered)
@@ -60,7 +78,7 @@ def verify(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Measure rendering, and verification where the sandbox's a2 is built, each as ratios within one run.
+    """Measure rendering, locking, and verification where the sandbox's a2 is built, each as ratios within one run.
 
     nox -s bench -- --builds [--rounds N] [--only STEP]… measures building instead: docs/benchmarks.md says how long.
     """
@@ -69,6 +87,7 @@ def bench(session: nox.Session) -> None:
         session.run("python", "-m", "tests.bench_build", *(word for word in session.posargs if word != "--builds"))
         return
     session.run("python", "-m", "tests.bench", *session.posargs)
+    session.run("python", "-m", "tests.bench_lock", *session.posargs)
     session.run("python", "-m", "tests.bench_verify", *session.posargs)
 
 

@@ -1,15 +1,19 @@
 """What a person types: one task a verb. `invoke -l` lists them, `invoke -h VERB` says what each takes."""
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invoke import Collection, Context, Task
 
 from ascend_images import call, cli
+
+if TYPE_CHECKING:
+    from ascend_images.standing import Standing
 
 ROOT = Path(__file__).parent
 
@@ -18,10 +22,10 @@ SET = "key=value changes a pin for this call; repeat it: --set torch_npu=2.10.0.
 SOURCE = "name=DIR takes a source from a local checkout; repeat it"
 JSON = "print JSON for programs"
 
-#: Options that may be repeated, in whichever verb has them.
+#: Options that may be repeated, in whichever verb has them without a default.
 REPEATED = (
-    *("variant", "set", "source", "arch", "platform", "update", "also"),
-    *("group_add", "mount", "env", "publish"),
+    *("variant", "set", "source", "arch", "platform", "update", "also", "builder"),
+    *("group_add", "mount", "env", "publish", "cache_to", "cache_from"),
 )
 
 
@@ -29,7 +33,8 @@ def verb(**help_texts: str) -> Callable[[Callable[..., None]], Task[Any]]:
     """Make a task of a function: long flags only, lists where a flag may be repeated, errors as exit codes."""
 
     def make(function: Callable[..., None]) -> Task[Any]:
-        repeated = [name for name in REPEATED if name in help_texts]
+        of = inspect.signature(function).parameters
+        repeated = [name for name in REPEATED if name in help_texts and of[name].default is inspect.Parameter.empty]
         return Task(cli.reporting(call.repeating(function)), iterable=repeated, help=help_texts, auto_shortflags=False)
 
     return make
@@ -101,24 +106,17 @@ def lock(
     """Write what the pins mean: commits, digests, checksums, the whole package set (asks hosts and indexes)."""
     from ascend_images import locking
     from ascend_images.selection import select
+    from ascend_images.standing import standing
 
-    names = tuple(variant)
-    selection = select(
-        ROOT,
-        names,
-        everything=all or (check and not names),
-        sets=tuple(set),
-        allow_broken=check,
-        to_be_locked=not check,
-        anew=all and fresh,
-    )
-    arches = cli.architectures(arch)
+    anew = {"--update": tuple(update), "--fresh": fresh}
+    asked = {"--as-of": as_of, "--source": tuple(source), "--mirror": mirror, "--ca-bundle": ca_bundle}
+    cli.excludes("--check", check, {**anew, **asked, "--explain": explain})
+    cli.excludes("--explain", explain, {**anew, "--as-of": as_of})
+    cli.excludes("--offline", offline, anew)
+    names, arches = tuple(variant), cli.architectures(arch)
+    choice = {"everything": all or (check and not names), "sets": tuple(set), "allow_broken": check}
     if check:
-        standing = locking.standing(selection, arches)
-        for text in standing.missing:
-            print(f"not locked: {text}", file=sys.stderr)
-        standing.require()
-        print(f"the locks of {len(selection.variants)} variants answer their pins")
+        print(_answer(standing(select(ROOT, names, **choice), arches)))
         return
     asking = {
         "mirror": mirror,
@@ -126,13 +124,27 @@ def lock(
         "say": lambda text: print(text, file=sys.stderr),
     }
     folders = cli.source_folders(source)
-    if explain:
-        lines = locking.explain(selection, arches, folders, explain, offline=offline, **asking)
-    else:
-        renewal = locking.Renewal(update=tuple(update), fresh=fresh, offline=offline, as_of=cli.day(as_of, "--as-of"))
-        lines = locking.lock(selection, arches, folders, renewal=renewal, **asking)
-    for line in lines:
-        print(line)
+    with ExitStack() as stack:
+        if not explain:
+            stack.enter_context(locking.alone(ROOT, asking["say"]))
+        selection = select(ROOT, names, **choice, to_be_locked=True, anew=all and fresh)
+        if explain:
+            lines = locking.explain(selection, arches, folders, explain, offline=offline, **asking)
+        else:
+            renewal = locking.Renewal(
+                update=tuple(update), fresh=fresh, offline=offline, as_of=cli.day(as_of, "--as-of")
+            )
+            lines = locking.lock(selection, arches, folders, renewal=renewal, **asking)
+        for line in lines:
+            print(line)
+
+
+def _answer(found: "Standing") -> str:
+    """Tell what is not locked, and return what is to be said; raises CheckFailed for locks that are stale."""
+    for text in found.missing:
+        print(f"not locked: {text}", file=sys.stderr)
+    found.require()
+    return found.told()
 
 
 @verb(
@@ -273,12 +285,19 @@ def diff(
     base_image="a base image from elsewhere, or of another release",
     mirror="a [mirror.NAME] of versions.toml, for this build alone",
     ca_bundle="a company's certificates (PEM), for this build alone",
-    push="push to the registry, each architecture under its own tag; refused for what is not under a name of its own",
-    builder="a buildx builder; the engine's own by default",
-    jobs="how many images are built at a time",
+    push="push each architecture as a candidate, under a tag that its pins decide (invoke manifest and promote go on); "
+    "refused for what is not under a name of its own",
+    cache_to="export the build cache: registry (a tag beside the images for each), or as docker buildx writes it: "
+    "type=registry,ref=…, type=local,dest=…, type=gha; repeat it; a failing export fails no build",
+    cache_from="import a build cache: registry, type=registry,ref=…, type=local,src=… or type=gha; repeat it",
+    builder="a buildx builder, or a docker context, whose engine builds then; repeated (with --push), the images are "
+    "divided among them; the engine's own by default",
+    jobs="how many images are built at a time, by each builder",
     dry_run="print the bake file (JSON) and build nothing; on standard error, why the build would be refused",
-    compression="how layers are packed: gzip, which every engine pulls, or zstd, which is faster and smaller",
-    unlocked="take what no hash is known for; the record and the image's labels say so",
+    compression="how layers are packed: gzip, which every engine pulls, or zstd, which is faster and smaller; of "
+    "layers made in this build: those that the builder has already, and the base's, stay as they are",
+    unlocked="take what no hash is known for; the record and the image's labels say so; a lock of other pins is "
+    "refused all the same",
     sandbox="with stand-ins for everything that comes from outside; the tag ends in -sandbox",
     json="print build/summary.json at the end: images built (digest …), failed (step, error, log …), skipped",
 )
@@ -289,13 +308,15 @@ def build(
     source: Iterable[str],
     arch: Iterable[str],
     platform: Iterable[str],
+    cache_to: Iterable[str],
+    cache_from: Iterable[str],
+    builder: Iterable[str],
     all: bool = False,  # noqa: A002
     wheels: str = "",
     base_image: str = "",
     mirror: str = "",
     ca_bundle: str = "",
     push: bool = False,
-    builder: str = "",
     jobs: int = 0,
     dry_run: bool = False,
     compression: str = "gzip",
@@ -305,6 +326,7 @@ def build(
 ) -> None:
     """Build images from their locks, and have each check itself."""
     from ascend_images import planning
+    from ascend_images.images import cache
     from ascend_images.images.build import build, reasons_against, require_jobs
     from ascend_images.images.plan import Choices, source_date_epoch
     from ascend_images.images.plan import dry_run as bake_file
@@ -316,7 +338,6 @@ def build(
     selection = select(ROOT, tuple(variant), everything=all, sets=tuple(set), base_image=base_image)
     choices = Choices(
         push=push,
-        builder=builder,
         unlocked=unlocked,
         base_image=selection.base_image,
         other_base="" if selection.base_image else base_image,
@@ -324,6 +345,8 @@ def build(
         epoch=source_date_epoch(ROOT, os.environ),
         arch_typed=bool(arches),
         compression=compression,
+        cache_to=tuple(cache.cache_of(text, cache.TO, os.environ) for text in cache_to),
+        cache_from=tuple(cache.cache_of(text, cache.FROM, os.environ) for text in cache_from),
     )
     wishes = planning.Wishes(
         arches=arches,
@@ -340,7 +363,8 @@ def build(
         print(bake_file(plans).decode())
         return
     with in_turn(ROOT, planning.turns(selection, wishes), lambda text: print(text, file=sys.stderr, flush=True)):
-        build(planning.plans_for(selection, wishes), jobs=jobs, told=print if json else None)
+        plans = planning.plans_for(selection, wishes)
+        build(plans, builders=tuple(builder), jobs=jobs, told=print if json else None)
 
 
 @verb(
@@ -522,6 +546,7 @@ def manifest(_: Context, variant: Iterable[str], records: str = "build/records",
     variant=VARIANT,
     reports=REPORTS,
     without_npu="why the checks that need an NPU were not asked; published with the tag",
+    sign="sign every digest first, with cosign and this key: a file (COSIGN_PASSWORD opens it), env://NAME or a KMS's",
     dry_run="say what would become of each tag, and write nothing",
 )
 def promote(
@@ -529,12 +554,13 @@ def promote(
     variant: Iterable[str],
     reports: str = "build/verify",
     without_npu: str = "",
+    sign: str = "",
     dry_run: bool = False,
 ) -> None:
     """Give readable tags to what is joined, if a report for its digest passes every required check."""
     from ascend_images import publishing, verifying
 
-    wish = publishing.Promotion(reports=cli.folder(reports), without_npu=without_npu, dry_run=dry_run)
+    wish = publishing.Promotion(reports=cli.folder(reports), without_npu=without_npu, sign=sign, dry_run=dry_run)
     lines = publishing.promote(
         ROOT,
         tuple(variant),
@@ -543,6 +569,48 @@ def promote(
         say=lambda text: print(text, file=sys.stderr, flush=True),
     )
     print("\n".join(lines))
+
+
+@verb(
+    variant=VARIANT,
+    arch="architecture(s), repeated or divided by commas; all that were built by default",
+    format="spdx (SPDX 2.3) or cyclonedx (CycloneDX 1.6), both JSON",
+    output="a file to write; standard output by default",
+    push="attach it to the image in the registry, for each architecture",
+    sign="with --push: attach it also as a signed statement, with cosign and this key (see invoke promote --help)",
+    records=RECORDS,
+)
+def sbom(
+    _: Context,
+    variant: Iterable[str],
+    arch: Iterable[str],
+    format: str = "spdx",  # noqa: A002
+    output: str = "",
+    push: bool = False,
+    sign: str = "",
+    records: str = "build/records",
+) -> None:
+    """Say what a built image is made of, as a software bill of materials; attach it to the pushed image."""
+    from ascend_images import attesting
+    from ascend_images.files import write_atomic
+
+    arches = cli.architectures(arch)
+    found = attesting.documents(ROOT, tuple(variant), cli.folder(records), arches=arches, form=format)
+    if push or sign:
+        attesting.require_pushing(push, output)
+        print("\n".join(attesting.push(found, sign=sign)))
+    elif output:
+        write_atomic(cli.folder(output), attesting.only(found).content)
+    else:
+        sys.stdout.write(attesting.only(found).content.decode())
+
+
+@verb(variant=VARIANT, key="the public key: a file, env://NAME or a KMS's")
+def signature(_: Context, variant: Iterable[str], key: str = "") -> None:
+    """Verify with cosign that every digest of what was promoted last is signed by a key; 7 where one is not."""
+    from ascend_images import attesting
+
+    print("\n".join(f"signed: {one}" for one in attesting.verify_signatures(ROOT, tuple(variant), key)))
 
 
 @verb(check="write nothing; fail if a list is out of date")
@@ -592,7 +660,84 @@ def docs(_: Context) -> None:
     print(generated.write_check_docs(ROOT))
 
 
+@verb(
+    variant="build these; else the variants whose published image is not what the tree says",
+    npu_arch="architectures of which there are machines with NPUs, divided by commas; none where there are none",
+)
+def plan(_: Context, variant: Iterable[str], npu_arch: str = "amd64,arm64") -> None:
+    """Say what a run of CI has to build, and where it is verified; in a workflow, as outputs of the step."""
+    from ascend_images import workflow
+
+    found = workflow.plan(ROOT, tuple(variant), workflow.npu_arches(npu_arch))
+    for name, why in found.left_out.items():
+        print(f"left out: {name}: {why}", file=sys.stderr)
+    print(workflow.tell(found.outputs()))
+
+
+@verb(
+    variant="the variant that was joined; repeat it for several",
+    platform="linux/arm64 for the image of that platform alone; the index of all by default",
+)
+def joined(_: Context, variant: Iterable[str], platform: Iterable[str]) -> None:
+    """Print the image that invoke manifest made of a variant, by digest: what is to be verified."""
+    from ascend_images import workflow
+
+    arches = cli.architectures(platform=platform) or (None,)
+    names = tuple(variant) or ("",)
+    print("\n".join(workflow.joined_image(ROOT, name, arch) for name in names for arch in arches))
+
+
+@verb(
+    from_="a git revision whose published.json is taken, such as the branch of an open pull request",
+    file="a published.json from elsewhere",
+)
+def remember(_: Context, from_: str = "", file: str = "") -> None:
+    """Add to published.json what another one holds and this one lacks."""
+    from ascend_images import workflow
+
+    added = workflow.remember(
+        ROOT, from_, cli.folder(file) if file else None, lambda text: print(text, file=sys.stderr, flush=True)
+    )
+    print("\n".join(f"added {one.repository}:{one.tag}, {one.digest}" for one in added) or "nothing to add")
+
+
+@verb(
+    branch="the branch that is pushed; it is written over, unless somebody else pushed to it",
+    base="the branch that it is for",
+    title="the pull request's title, and that of the commit of the index",
+    body="a file of Markdown: what the pull request says",
+)
+def propose(_: Context, branch: str = "", base: str = "main", title: str = "", body: str = "") -> None:
+    """Open a pull request (by gh) of what HEAD has on top of a branch, and of published.json and the tag lists."""
+    from ascend_images import proposing
+
+    wish = proposing.Proposal(branch=branch, base=base, title=title, body=cli.folder(body) if body else None)
+    print(proposing.propose(ROOT, wish))
+
+
+@verb(
+    variant=VARIANT,
+    resolve="try the newest versions out: does any set of packages meet them? (takes minutes)",
+    mirror="a [mirror.NAME] of versions.toml to ask instead",
+)
+def updates(_: Context, variant: Iterable[str], resolve: bool = False, mirror: str = "") -> None:
+    """Say which pins invoke bump could move without breaking a rule; in a workflow, as outputs of the step."""
+    from ascend_images import updating, workflow
+    from ascend_images.selection import select
+
+    names = tuple(variant)
+    found = updating.outdated(
+        select(ROOT, names, everything=not names, allow_broken=True),
+        mirror=mirror,
+        resolves=resolve,
+        say=lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    print(workflow.tell(workflow.updates(found)))
+    found.require()
+
+
 namespace = Collection(
     *(variants, show, check, lock, freeze, outdated, bump, diff, render, build, reproduce, run, doctor),
-    *(manifest, promote, tags, matrix, prune, schema, docs),
+    *(manifest, promote, sbom, signature, tags, matrix, prune, schema, docs),
+    *(plan, joined, remember, propose, updates),
 )

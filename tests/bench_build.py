@@ -35,7 +35,7 @@ from ascend_images.images.build import build
 from ascend_images.images.engine import CONTENT
 from ascend_images.images.plan import Choices
 from ascend_images.pins.lockfile import LockFile, file_name, input_parts, inputs_hash
-from ascend_images.pins.platform import Arch, host_arch
+from ascend_images.pins.platform import host_arch
 from ascend_images.pins.variant import Variant
 from ascend_images.planning import Wishes, plans_for
 from ascend_images.sandbox.base import PIP_SET, base_image
@@ -43,6 +43,7 @@ from ascend_images.sandbox.engine import bridge_gateway
 from ascend_images.sandbox.second_engine import second_engine
 from ascend_images.selection import Selection, select
 from tests.bench_table import Row, tell
+from tests.e2e import real_torch
 from tests.e2e.builds import ROOT, docker, invoke, machine_ca
 from tests.e2e.git_server import make_authority
 
@@ -51,6 +52,8 @@ ARCH = host_arch()
 VARIANTS = ("a2", "a3", "310p", "a5")
 #: Each source: the module that it has, and the folder of the upstream list that it brings.
 SOURCES = {"vllm": ("bench_vllm", "vllm@v0.18.0"), "ms-swift": ("bench_swift", "ms-swift@v4.4.1")}
+#: The file of that list which its package says as its own demands.
+REQUIREMENTS = {"vllm": "common.txt", "ms-swift": "framework.txt"}
 #: What can be measured, in the order in which it is.
 STEPS = ("usual", "gzip", "zstd", "four")
 _IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]
@@ -101,8 +104,9 @@ def make_checkouts(top: Path) -> dict[str, Path]:
         shutil.copytree(DATA / "upstream" / upstream / "requirements", folder / "requirements")
         (folder / "pyproject.toml").write_text(
             '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n\n'
-            f'[project]\nname = "{module.replace("_", "-")}"\nversion = "{upstream.partition("@v")[2]}"\n\n'
-            f'[tool.setuptools]\npackages = ["{module}"]\n'
+            f'[project]\nname = "{module.replace("_", "-")}"\nversion = "{upstream.partition("@v")[2]}"\n'
+            f'dynamic = ["dependencies"]\n\n[tool.setuptools]\npackages = ["{module}"]\n\n'
+            f'[tool.setuptools.dynamic]\ndependencies = {{ file = ["requirements/{REQUIREMENTS[name]}"] }}\n'
         )
         git(folder, "-c", "init.defaultBranch=main", "init", "--quiet")
         commit(folder, "as it is")
@@ -117,17 +121,6 @@ def commit(folder: Path, text: str) -> None:
         file.write(f'SAID = "{text}"\n')
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", text)
-
-
-def torch_wheel(folder: Path, version: str) -> Path:
-    """Fetch torch's CPU wheel, as pip finds it on this machine."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    command += ["--python-version=3.11", f"--dest={folder}", f"torch=={version}"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"torch {version} cannot be had here: {done.stderr.strip().splitlines()[-1]}")
-    (wheel,) = folder.glob("torch-*.whl")
-    return wheel
 
 
 @contextmanager
@@ -161,16 +154,22 @@ def torch_index(top: Path, wheel: Path, address: str) -> Iterator[tuple[str, Pat
         server.shutdown()
 
 
-def base_for(variant: Variant) -> str:
-    """Make a base image that says of itself what the pins say, with OCI media types; return its name."""
+def base_for(variant: Variant, cann: Path) -> str:
+    """Make a base image that says of itself what the pins say, with OCI media types; return its name.
+
+    `cann` is a folder of those libraries of CANN that the real torch_npu needs.
+    """
     stand_in = base_image(variant, ARCH, lambda text: print(text, file=sys.stderr))
     name = f"ascend-images-bench/base:{variant.name}"
     # The stand-in's own packages are empty ones: pip would take them for what is asked for.
     uninstall = f"python3 -m pip uninstall --quiet --yes --root-user-action ignore {' '.join(PIP_SET)}"
-    dockerfile = f"FROM {stand_in}\nRUN printf 'ID=ubuntu\\nVERSION_ID=22.04\\n' >/etc/os-release && {uninstall}\n"
-    command = ["docker", "buildx", "build", "--quiet", "--provenance=false", "-"]
-    command += ["--output", f"type=image,name={name},oci-mediatypes=true,unpack=true"]
-    subprocess.run(command, input=dockerfile, text=True, check=True, capture_output=True)
+    release = "printf 'ID=ubuntu\\nVERSION_ID=22.04\\n' >/etc/os-release"
+    dockerfile = f"FROM {stand_in}\nRUN {release} && {uninstall}\nCOPY --from=cann / /\n"
+    with tempfile.TemporaryDirectory() as empty:
+        command = ["docker", "buildx", "build", "--quiet", "--provenance=false", "--file=-", empty]
+        command += ["--output", f"type=image,name={name},oci-mediatypes=true,unpack=true"]
+        command += [f"--build-context=cann={cann}"]
+        subprocess.run(command, input=dockerfile, text=True, check=True, capture_output=True)
     return name
 
 
@@ -183,7 +182,11 @@ def bench(top: Path) -> Iterator[Bench]:
         shutil.copy(ROOT / name, folder / name)
     shutil.copytree(ROOT / "ascend_images" / "inside", folder / "ascend_images" / "inside")
     checkouts = make_checkouts(top / "checkouts")
-    wheel = torch_wheel(top, "2.13.0+cpu" if ARCH is Arch.AMD64 else "2.13.0")
+    try:
+        pair = real_torch.wheels().pair
+    except real_torch.UnobtainableError as error:
+        raise SystemExit(f"the real wheels of torch and torch_npu cannot be had here: {error}") from None
+    (wheel,) = pair.glob("torch-*.whl")
     with torch_index(top, wheel, str(bridge_gateway())) as (index, ca):
         pins = (DATA / "bench" / "versions.toml").read_text()
         values = {"INDEX": index, **{name.upper().replace("-", "_"): git(path, "rev-parse", "HEAD")
@@ -205,7 +208,7 @@ def bench(top: Path) -> Iterator[Bench]:
                 lock, variant=variant.name, inputs=inputs_hash(variant, ARCH), parts=input_parts(variant, ARCH)
             )
             (folder / "locks" / file_name(variant.name, ARCH)).write_text(str(same))
-        bases = {variant.name: base_for(variant) for variant in variants}
+        bases = {variant.name: base_for(variant, real_torch.stand_ins(pair)) for variant in variants}
         yield Bench(folder=folder, checkouts=checkouts, index=index, ca=ca, wheel=wheel.name, lock=lock, bases=bases)
 
 
@@ -235,7 +238,7 @@ def usual_dockerfile(made: Bench, variant: Variant) -> str:
     system = " ".join(variant.system_packages)
     checks = " ".join(variant.checks)
     # Imports as far as the name is modules; the rest are names in the last of them.
-    program = "import pkgutil, sys; pkgutil.resolve_name(sys.argv[1])"
+    program = "import pkgutil, sys; [pkgutil.resolve_name(name) for name in sys.argv[1:]]"
     return (
         "\n".join(
             [
@@ -252,7 +255,7 @@ def usual_dockerfile(made: Bench, variant: Variant) -> str:
                 f"{pip} --no-deps -e /ms-swift",
                 f"{pip} {later}",
                 f"{pip} --force-reinstall --no-deps {pinned}",
-                f'RUN set -e; for name in {checks}; do python3 -c "{program}" "$name"; done',
+                f'RUN python3 -c "{program}" {checks}',
             ]
         )
         + "\n"

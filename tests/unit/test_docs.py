@@ -84,7 +84,10 @@ CONTEXT = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(dry=False))
 VERBS = ("invoke build", "invoke lock")
 LINES = list(dict.fromkeys(x for x in commands(ENGLISH) if x.startswith("invoke ") and x not in VERBS))
 #: What looks at an engine, a host or a network is read here and done in tests of its own.
-ELSEWHERE = ("run", "doctor", "outdated", "bump", "diff", "freeze", "reproduce")
+ELSEWHERE = (
+    *("run", "doctor", "outdated", "bump", "diff", "freeze", "reproduce"),
+    *("manifest", "joined", "promote", "sbom", "signature", "prune"),
+)
 #: What each verb is asked for instead, where it would write or build.
 OFFLINE: dict[str, dict[str, Any]] = {"build": {"dry_run": True}, "render": {"check": True}}
 

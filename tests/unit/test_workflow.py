@@ -1,0 +1,235 @@
+"""What workflows are told: what is to be built, where it is verified, what was published meanwhile, what is newer."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ascend_images import publishing, workflow
+from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.pins.lockfile import LockFile, file_name
+from ascend_images.pins.platform import Arch
+from ascend_images.publish.manifest import write_joined
+from ascend_images.publish.published import FILE, load
+from ascend_images.trial import Broken
+from ascend_images.updating import Outdated, Update
+from tests.publish_kit import FakeRegistry, World, commit, repository
+
+pytestmark = pytest.mark.subprocess
+
+BOTH = (Arch.AMD64, Arch.ARM64)
+
+
+def complete(root: Path, name: str) -> None:
+    """Make the locks of a variant complete, as a machine that reaches the indexes writes them."""
+    for arch in Arch:
+        path = root / "locks" / file_name(name, arch)
+        lock = LockFile.load(path)
+        hashed = tuple(one for one in lock.packages if one.hashes)
+        path.write_text(str(msgspec.structs.replace(lock, incomplete=(), packages=hashed)))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    registry = FakeRegistry()
+    (tmp_path / "project").mkdir()
+    world = World(tmp_path / "project", lambda name: repository(registry, name), registry)
+    for name in ("a2", "a3"):
+        complete(world.root, name)
+    commit(world.root)
+    return world
+
+
+def planned(world: World, *names: str, arches: tuple[Arch, ...] = BOTH) -> list[str]:
+    return [one.name for one in workflow.plan(world.root, names, arches).variants]
+
+
+def publish(world: World, name: str) -> None:
+    world.build(name)
+    world.verify(*world.manifest(name))
+    world.promote(name)
+
+
+# --- the plan
+
+
+def test_what_is_not_published_is_built_and_what_could_not_be_is_told(world: World) -> None:
+    plan = workflow.plan(world.root, (), BOTH)
+    assert [one.name for one in plan.variants] == ["a2", "a3"]
+    assert "incomplete" in plan.left_out["310p"]
+    assert "a2" not in plan.left_out
+
+
+def test_a_lock_that_is_not_there_is_told(world: World) -> None:
+    (world.root / "locks" / "a3.arm64.txt").unlink()
+    assert workflow.plan(world.root, (), BOTH).left_out["a3"].startswith("a3.arm64.txt is not there")
+
+
+def test_what_is_published_is_built_again_once_it_would_be_another(world: World) -> None:
+    publish(world, "a2")
+    assert planned(world) == ["a3"]
+    (world.root / "dockerfiles" / "rendered" / "a2.Dockerfile").write_text("FROM other\n")
+    assert planned(world) == ["a2", "a3"]
+
+
+def test_a_commit_that_is_gone_is_no_reason_to_build_nothing(world: World) -> None:
+    publish(world, "a2")
+    history = load(world.root / FILE)
+    (one,) = history.publications
+    gone = msgspec.structs.replace(history, publications=(msgspec.structs.replace(one, commit="0" * 40),))
+    (world.root / FILE).write_bytes(msgspec.json.encode(gone))
+    assert planned(world) == ["a2", "a3"]
+
+
+def test_what_is_named_is_built_whatever_is_published(world: World) -> None:
+    publish(world, "a2")
+    assert planned(world, "a2", "310p") == ["a2", "310p"]
+
+
+def test_each_image_is_verified_where_there_are_npus_of_its_kind(world: World) -> None:
+    outputs = workflow.plan(world.root, ["a3"], (Arch.ARM64,)).outputs()
+    assert json.loads(outputs["verifications"]) == {
+        "include": [
+            {"variant": "a3", "arch": "amd64", "platform": "linux/amd64", "runner": ["ubuntu-24.04"], "npu": ""},
+            {
+                "variant": "a3",
+                "arch": "arm64",
+                "platform": "linux/arm64",
+                "runner": ["self-hosted", "linux", "ascend-a3", "ARM64"],
+                "npu": "--require-npu",
+            },
+        ]
+    }
+    assert [one["runner"] for one in json.loads(outputs["builds"])["include"]] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+    assert (outputs["any"], outputs["words"], json.loads(outputs["variants"])) == ("true", "a3", ["a3"])
+
+
+def test_architectures_with_npus() -> None:
+    assert workflow.npu_arches("arm64,amd64") == (Arch.ARM64, Arch.AMD64)
+    assert workflow.npu_arches("none") == ()
+    with pytest.raises(BadInput):
+        workflow.npu_arches("sparc")
+
+
+# --- the image
+
+
+def test_the_image_to_verify_is_named_by_its_digest(world: World) -> None:
+    world.build("a2")
+    (joined,) = world.manifest("a2")
+    assert workflow.joined_image(world.root, "a2") == f"{joined.repository}@{joined.digest}"
+    arm64 = joined.platforms["linux/arm64"].manifest
+    assert workflow.joined_image(world.root, "a2", Arch.ARM64) == f"{joined.repository}@{arm64}"
+
+
+def test_a_platform_that_was_not_joined(world: World) -> None:
+    world.build("a2")
+    (joined,) = world.manifest("a2")
+    only = msgspec.structs.replace(joined, platforms={"linux/amd64": joined.platforms["linux/amd64"]})
+    write_joined(world.root / publishing.MANIFESTS / "a2.json", only)
+    with pytest.raises(PublishRefused, match="joined of linux/amd64"):
+        workflow.joined_image(world.root, "a2", Arch.ARM64)
+
+
+def test_nothing_was_joined(world: World) -> None:
+    with pytest.raises(PublishRefused, match="not joined yet"):
+        workflow.joined_image(world.root, "a2")
+    with pytest.raises(BadInput, match="no variant is named"):
+        workflow.joined_image(world.root, "")
+
+
+# --- what was published
+
+
+def test_what_two_runs_published_is_remembered_in_the_order_of_time(world: World, tmp_path: Path) -> None:
+    publish(world, "a2")
+    publish(world, "a3")
+    both = load(world.root / FILE)
+    days = ("2026-11-29T12:00:00Z", "2026-11-30T12:00:00Z")
+    a2, a3 = (msgspec.structs.replace(one, when=day) for one, day in zip(both.publications, days, strict=True))
+    for name, one in (("first", a2), ("second", a3)):
+        (tmp_path / name).write_bytes(msgspec.json.encode(msgspec.structs.replace(both, publications=(one,))))
+    (world.root / FILE).unlink()
+    said: list[str] = []
+    assert workflow.remember(world.root, "", tmp_path / "second", said.append) == [a3]
+    assert workflow.remember(world.root, "", tmp_path / "first", said.append) == [a2]
+    assert workflow.remember(world.root, "", tmp_path / "first", said.append) == []
+    assert load(world.root / FILE).publications == (a2, a3)
+
+
+def test_a_branch_that_is_not_there_and_a_file_that_is_not_hold_nothing(world: World, tmp_path: Path) -> None:
+    assert workflow.remember(world.root, "origin/published", None, print) == []
+    assert workflow.remember(world.root, "", tmp_path / "nothing.json", print) == []
+    assert not (world.root / FILE).exists()
+
+
+def test_what_a_branch_holds_is_remembered(world: World) -> None:
+    publish(world, "a2")
+    commit(world.root)
+    held = load(world.root / FILE)
+    (world.root / FILE).unlink()
+    assert workflow.remember(world.root, "main", None, print) == list(held.publications)
+    assert load(world.root / FILE) == held
+
+
+@pytest.mark.parametrize(("revision", "file"), [("", None), ("main", Path("x"))])
+def test_one_place_is_remembered_at_a_time(world: World, revision: str, file: Path | None) -> None:
+    with pytest.raises(BadInput, match="what is to be remembered"):
+        workflow.remember(world.root, revision, file, print)
+
+
+def test_a_file_that_is_no_list_of_publications(world: World, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(BadInput, match="not the list"):
+        workflow.remember(world.root, "", tmp_path / "x.json", print)
+
+
+# --- updates
+
+
+def update(name: str, bump: str, **fields: Any) -> Update:
+    return Update(kind="package", name=name, pinned="1", variants=("a2",), newest="2", bump=bump, **fields)
+
+
+BROKEN = Broken(rule="r", message="m", wanted="w", variants=("a2",), known=True)
+
+
+def test_updates_that_break_nothing_become_one_pull_request_a_pin() -> None:
+    found = Outdated(
+        variants=("a2",),
+        updates=(
+            update("evalscope", "invoke bump ms-swift.evalscope 2\ninvoke bump verl.evalscope 2"),
+            update("torch", "invoke bump ms-swift.torch 3", breaks=(BROKEN,)),
+            update("fla", "invoke bump ms-swift.fla 'release/1.5 x'", breaks=(BROKEN,), fitting="1.5"),
+            update("base", "invoke lock --variant a2 --update base"),
+        ),
+        not_reached={},
+    )
+    outputs = workflow.updates(found)
+    assert outputs["any"] == "true"
+    assert json.loads(outputs["updates"])["include"] == [
+        {"name": name, "version": version, "branch": f"update/{plain}", "artifact": f"update-{plain}"}
+        for name, version, plain in (
+            ("ms-swift.evalscope", "2", "ms-swift.evalscope-2"),
+            ("verl.evalscope", "2", "verl.evalscope-2"),
+            ("ms-swift.fla", "release/1.5 x", "ms-swift.fla-release-1.5-x"),
+        )
+    ]
+
+
+def test_nothing_to_update() -> None:
+    assert workflow.updates(Outdated(variants=("a2",), updates=(), not_reached={}))["any"] == "false"
+
+
+# --- outputs
+
+
+def test_outputs_are_told_to_people_and_to_the_runner(tmp_path: Path) -> None:
+    place = tmp_path / "outputs"
+    place.write_text("before=1\n")
+    text = workflow.tell({"a": "1", "b": "[2]"}, {"GITHUB_OUTPUT": str(place)})
+    assert text == "a=1\nb=[2]"
+    assert place.read_text() == "before=1\na=1\nb=[2]\n"
+    assert workflow.tell({"a": "1"}, {}) == "a=1"
