@@ -42,6 +42,7 @@ def lint(session: nox.Session) -> None:
     session.run("invoke", "check")
     session.run("invoke", "lock", "--check")
     session.run("invoke", "render", "--check")
+    session.run("invoke", "tags", "--check")
     session.run("shellcheck", *SCRIPTS)
     workflows = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github/workflows").glob("*.yml"))
     session.run("check-jsonschema", *WORKFLOW_SCHEMA, *workflows)
