@@ -255,7 +255,8 @@ def usual_dockerfile(made: Bench, variant: Variant) -> str:
                 f"{pip} --no-deps -e /ms-swift",
                 f"{pip} {later}",
                 f"{pip} --force-reinstall --no-deps {pinned}",
-                f'RUN python3 -c "{program}" {checks}',
+                # As in any build, CANN's stub of the driver stands in for it.
+                f'RUN LD_LIBRARY_PATH={real_torch.HOME}/devlib:$LD_LIBRARY_PATH python3 -c "{program}" {checks}',
             ]
         )
         + "\n"
