@@ -177,7 +177,8 @@ def render(_: Context, variant: Iterable[str], set: Iterable[str], check: bool =
     if check:
         generated.require_current(selection, everything=not names)
     else:
-        changed = generated.write(selection, everything=not names)
+        with generated.held(selection, lambda text: print(text, file=sys.stderr, flush=True)):
+            changed = generated.write(selection, everything=not names)
     print("\n".join(map(str, changed)) or generated.up_to_date(selection))
 
 
@@ -325,7 +326,7 @@ def build(
     json: bool = False,
 ) -> None:
     """Build images from their locks, and have each check itself."""
-    from ascend_images import planning
+    from ascend_images import generated, planning
     from ascend_images.images import cache
     from ascend_images.images.build import build, reasons_against, require_jobs
     from ascend_images.images.plan import Choices, source_date_epoch
@@ -357,7 +358,8 @@ def build(
         contexts=stand_ins if sandbox else None,
     )
     if dry_run:
-        plans = planning.plans_for(selection, wishes)
+        with generated.held(selection, lambda text: print(text, file=sys.stderr, flush=True), wishes.sources):
+            plans = planning.plans_for(selection, wishes)
         for text in reasons_against(plans):
             print(call.completed(text), file=sys.stderr)
         print(bake_file(plans).decode())
@@ -736,8 +738,19 @@ def updates(_: Context, variant: Iterable[str], resolve: bool = False, mirror: s
     found.require()
 
 
+@verb(patches="a folder of *.patch, as git format-patch writes them")
+def take(_: Context, patches: str = "") -> None:
+    """Commit patches from elsewhere if they change nothing but pins, locks and rendered files; else none of them."""
+    from ascend_images import taking
+    from ascend_images.errors import BadInput
+
+    if not patches:
+        raise BadInput("no folder is named", wanted="--patches DIR")
+    print(taking.take(ROOT, cli.folder(patches)))
+
+
 namespace = Collection(
     *(variants, show, check, lock, freeze, outdated, bump, diff, render, build, reproduce, run, doctor),
     *(manifest, promote, sbom, signature, tags, matrix, prune, schema, docs),
-    *(plan, joined, remember, propose, updates),
+    *(plan, joined, remember, propose, updates, take),
 )

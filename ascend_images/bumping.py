@@ -12,7 +12,7 @@ import msgspec
 from ascend_images import generated, locking
 from ascend_images.difference_report import among, as_text
 from ascend_images.diffing import LOCKS, Difference, between, working_tree
-from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete
+from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, unknown
 from ascend_images.files import read_regular, write_atomic
 from ascend_images.pins import rules
 from ascend_images.pins.compat import base_version, compat
@@ -28,6 +28,7 @@ from ascend_images.pins.validate import dotted
 from ascend_images.pins.variant import Finding, Variant
 from ascend_images.pins.versions_lock import FILE, VersionsLock
 from ascend_images.project_change import beside, commit, put, require_clean
+from ascend_images.publish.tag_words import PAGES
 from ascend_images.selection import PINS_FILE, Selection
 from ascend_images.toml_text import read_toml
 
@@ -76,10 +77,18 @@ def bump(root: Path, wishes: Wishes, say: Callable[[str], None]) -> str:
     """Move pins, lock and render the variants that they change, and return what changed, for people.
 
     Everything is made beside the project first and put in its place at the end. Raises BadInput where the rules or what
-    packages ask for are against it, LookupIncomplete where the new pins could not be locked, CheckFailed where there is
-    something uncommitted that a commit would take along; then nothing is changed.
+    packages ask for are against it and for a checkout of no source, LookupIncomplete where the new pins could not be
+    locked, CheckFailed where there is something uncommitted that a commit would take along; then nothing is changed.
+    Another bump or lock of the project is waited for.
     """
+    # The copy is locked as a project of its own, which nobody else holds.
+    with locking.alone(root, say):
+        return _bump(root, wishes, say)
+
+
+def _bump(root: Path, wishes: Wishes, say: Callable[[str], None]) -> str:
     text = _text(root)
+    _check_sources(wishes.sources, load(root / PINS_FILE))
     plan = planned(root, text, wishes.typed)
     if plan.text == text:
         return f"{', '.join(f'{one.target.label} is {one.value}' for one in plan.changes)}: nothing to change"
@@ -100,7 +109,29 @@ def bump(root: Path, wishes: Wishes, say: Callable[[str], None]) -> str:
             return f"{plan.title}: nothing was written\n\n{told}"
         with put(root, copy) as placed:
             made = commit(root, placed, _message(plan, found), say) if wishes.commit else ""
-    return "\n\n".join(filter(None, [plan.title + (f": {made}" if made else ""), told]))
+    return "\n\n".join(filter(None, [plan.title + (f": {made}" if made else ""), told, _next(root)]))
+
+
+def _next(root: Path) -> str:
+    """Return what is to be typed next where the lists of tags, which tell of pins as well, are out of date by now."""
+    from ascend_images import publishing
+
+    if not any((root / path).is_file() for path in PAGES):
+        return ""
+    try:
+        publishing.tags(root, check=True)
+    except AscendImagesError as error:
+        return f"{error.found}\n  next:   {error.do}"
+    return ""
+
+
+def _check_sources(given: Mapping[str, Path], pins: Pins) -> None:
+    """Raise BadInput for a checkout of no source; one that the bump has no part in is not looked at."""
+    known = {name for stack in pins.stack.values() for name in stack.sources}
+    folded = {name.lower() for name in known}
+    for name in given:
+        if name.lower() not in folded:
+            raise unknown("source", name, known, where="--source")
 
 
 def planned(root: Path, text: str, typed: Mapping[str, str]) -> Plan:

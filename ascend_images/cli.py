@@ -116,15 +116,19 @@ def folder(text: str) -> Path:
 
 
 def day(text: str, flag: str) -> "date | None":
-    """Return the day that a flag names, None where it was not given; raises BadInput for what is no day."""
+    """Return the day that a flag names, None where it was not given; raises BadInput for what is no day.
+
+    Nor is the last one that Python knows: whoever asks for a day counts up to the next.
+    """
     from datetime import date
 
     if not text:
         return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise BadInput(f"{flag} {text}", wanted="a day: YYYY-MM-DD", do=f"{flag} 2026-01-31") from None
+    with suppress(ValueError):
+        found = date.fromisoformat(text)
+        if found < date.max:
+            return found
+    raise BadInput(f"{flag} {text}", wanted="a day: YYYY-MM-DD", do=f"{flag} 2026-01-31")
 
 
 def architectures(arch: Iterable[str] = (), platform: Iterable[str] = ()) -> "tuple[Arch, ...]":

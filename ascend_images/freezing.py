@@ -1,5 +1,6 @@
 """Freezes an image that somebody else built: its packages as a lock, the rest as the start of a stack."""
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,11 +49,13 @@ def freeze_image(
 ) -> Written:
     """Look at an image, and write what it is below `build/freeze/<name>`; versions.toml is not touched.
 
-    Raises BadInput for an image that cannot be had or looked at, for a platform that is none and a name that is taken;
+    Raises BadInput for an image that cannot be had or looked at, for a platform that is none, for a name that is taken
+    and one that was frozen before, whose files somebody may have filled in;
     LookupIncomplete where a registry gives no answer, MissingTool where no engine does.
     """
     pins = load.load(root / PINS_FILE)
     own = new_name(name, reference, pins)
+    require_new(root, own, pins)
     wanted = parse_platform(platform).platform if platform else ""
     client = connect()
     say(f"looking at {reference}")
@@ -81,8 +84,7 @@ def look(client: docker.DockerClient, reference: str, platform: str = "") -> tup
 
 def new_name(name: str, reference: str, pins: Pins) -> str:
     """Return what the stack and its variant will be called; raises BadInput for a name that is taken or none."""
-    taken = {one.lower() for one in (*pins.stack, *pins.variant)}
-    taken |= {alias.lower() for entry in pins.variant.values() for alias in entry.aliases}
+    taken = _taken(pins)
     if name:
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
             raise BadInput(f"--name {name}", wanted="lower-case letters, digits and ._-, at most 64, the first no sign")
@@ -99,9 +101,34 @@ def new_name(name: str, reference: str, pins: Pins) -> str:
     return own
 
 
+def require_new(root: Path, name: str, pins: Pins) -> None:
+    """Raise BadInput where the files of an earlier freeze lie at a name: what was filled in there is not undone."""
+    if not os.path.lexists(_folder(root, name)):
+        return
+    taken = _taken(pins)
+    number = 2
+    while os.path.lexists(_folder(root, f"{name}-{number}")) or f"{name}-{number}" in taken:
+        number += 1
+    shown = _folder(root, name).relative_to(root)
+    raise BadInput(
+        f"{shown} is there already, of an earlier freeze",
+        wanted="another --name: what was filled in there would be lost",
+        do=f"--name {name}-{number}; or rm -r {shown}",
+    )
+
+
+def _folder(root: Path, name: str) -> Path:
+    return root / BUILD_FOLDER / "freeze" / name
+
+
+def _taken(pins: Pins) -> set[str]:
+    taken = {one.lower() for one in (*pins.stack, *pins.variant)}
+    return taken | {alias.lower() for entry in pins.variant.values() for alias in entry.aliases}
+
+
 def write(root: Path, made: Frozen, name: str, pins: Pins, system: dict[str, str] | None = None) -> Written:
     """Write stack, lock and the list of the operating system's packages of what was found."""
-    folder = root / BUILD_FOLDER / "freeze" / name
+    folder = _folder(root, name)
     text = stack_text(made, name, pins)
     write_atomic(folder / "stack.toml", text)
     lock = folder / "locks" / file_name(name, made.arch)

@@ -1,5 +1,7 @@
 """What is generated and committed besides locks: the rendered files, and the JSON schema of versions.toml."""
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ascend_images.errors import CheckFailed
@@ -15,6 +17,29 @@ def write(selection: Selection, *, everything: bool) -> list[Path]:
     """
     changed = write_rendered(selection.output, selection.variants, all_of_them=everything and not selection.changed)
     return [(selection.output / path).relative_to(selection.root) for path in changed]
+
+
+def turns(selection: Selection, sources: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names of what must be had alone where files below `build/` are written that are no architecture's.
+
+    Those are a variant's rendered files and facts, once the command line changed its pins or local `sources` are taken.
+    """
+    own = selection.changed or any(sources)
+    return tuple(f"files-{variant.name}" for variant in selection.variants) if own else ()
+
+
+@contextmanager
+def held(selection: Selection, say: Callable[[str], None], sources: Iterable[str] = ()) -> Iterator[None]:
+    """Hold what `turns` names for this process alone meanwhile, `say` telling that it waits; raises OSError."""
+    names = turns(selection, sources)
+    if not names:
+        # The tree may be one that cannot be written to.
+        yield
+        return
+    from ascend_images.images.turns import in_turn
+
+    with in_turn(selection.root, names, say):
+        yield
 
 
 def require_current(selection: Selection, *, everything: bool) -> None:

@@ -56,9 +56,9 @@ class Renewal:
 def alone(root: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the locks of a project for this process alone meanwhile; raises OSError.
 
-    `lock` writes what its selection read, with its own answers: two at once would undo one another's.
+    `lock` and `bump` write what they read at their start, with their own answers: two at once would undo one another's.
     """
-    with in_turn(root, ["locks"], say, what="invoke lock"):
+    with in_turn(root, ["locks"], say, what="invoke lock or bump"):
         yield
 
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ascend_images import generated
 from ascend_images.errors import BadInput
 from ascend_images.files import write_atomic
 from ascend_images.images.cache import require_places
@@ -59,17 +60,22 @@ def plans_for(selection: Selection, wishes: Wishes) -> list[BuildPlan]:
 
 
 def turns(selection: Selection, wishes: Wishes) -> tuple[str, ...]:
-    """Return the names of what a build must have for itself: each image, and each copy of a local checkout."""
+    """Return the names of what a build must have for itself.
+
+    That is each image, each copy of a local checkout, and the files of each variant that are made for this call alone.
+    """
     arches = wishes.arches or (host_arch(),)
     images = [f"{variant.name}.{arch.value}" for variant in selection.variants for arch in arches]
-    return (*images, *(f"source-{quote(name.lower(), safe='')}" for name in wishes.sources))
+    copies = [f"source-{quote(name.lower(), safe='')}" for name in wishes.sources]
+    return (*images, *copies, *generated.turns(selection, wishes.sources))
 
 
 def _plan(selection: Selection, wishes: Wishes, variant: Variant, arch: Arch) -> BuildPlan:
     local = local_sources(variant, wishes.sources)
     suffix = name_suffix(selection, variant, sandbox=wishes.contexts is not None, local=bool(local))
     if wishes.choices.push:
-        require_publishable(variant, suffix, dirty=[source.name for source in local if source.dirty])
+        pushed = suffix or _suffix_of_base(selection, variant, wishes.choices.base_image)
+        require_publishable(variant, pushed, dirty=[source.name for source in local if source.dirty])
     require_places(wishes.choices.cache_to, variant, suffix, _repositories(selection))
     contexts = dict(wishes.contexts(variant, arch, _lock(selection, variant, arch)) if wishes.contexts else {})
     if selection.changed and "lock" not in contexts:
@@ -107,6 +113,15 @@ def name_suffix(selection: Selection, variant: Variant, *, sandbox: bool = False
     changed = local or (selection.changed and not _is_pinned(selection, variant))
     pinned = pinned_images(selection.pins) if changed else ()
     return tag_suffix(variant, sandbox=sandbox, changed=changed, pinned=pinned)
+
+
+def _suffix_of_base(selection: Selection, variant: Variant, base_image: str) -> str:
+    """Return what stands behind the tag of an image that is pushed: that of another base, by its digest, is changed."""
+    if not base_image:
+        return ""
+    pinned = ImageRef.parse(variant.base_reference).digest
+    other = pinned is None or ImageRef.parse(base_image).digest != pinned
+    return tag_suffix(variant, sandbox=False, changed=other, pinned=pinned_images(selection.pins))
 
 
 def _repositories(selection: Selection) -> set[str]:

@@ -16,6 +16,7 @@ from ascend_images.selection import PINS_FILE
 
 #: What pins and all that is made of them lie in, below the project's root.
 CONCERNED = (PINS_FILE, FILE, str(LOCKS), str(RENDERED))
+_ENDS = {LOCKS: (".txt",), RENDERED: SUFFIXES}
 _NAMED = 5
 
 
@@ -49,12 +50,19 @@ def beside(root: Path, text: str) -> Iterator[Copy]:
 def _files(root: Path) -> Iterator[Path]:
     """Yield the path below `root` of each file that a change may read or write; what else lies beside them is left."""
     named = [Path(PINS_FILE), Path(FILE)]
-    for folder, ends in ((LOCKS, (".txt",)), (RENDERED, SUFFIXES)):
+    for folder in _ENDS:
         if (root / folder).is_dir():
             found = sorted(path.name for path in (root / folder).iterdir())
-            named += [folder / name for name in found if name.endswith(ends) and not name.startswith(".")]
+            named += [folder / name for name in found if is_concerned(folder / name)]
     # Not a pipe, nor a link that leads nowhere.
     yield from (path for path in named if (root / path).is_file())
+
+
+def is_concerned(path: Path) -> bool:
+    """Say whether pins, or what is made of them, lie at a path below the project's root."""
+    if path in (Path(PINS_FILE), Path(FILE)):
+        return True
+    return path.name.endswith(_ENDS.get(path.parent, ())) and not path.name.startswith(".")
 
 
 @contextmanager

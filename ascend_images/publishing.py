@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, PublishRefused
 from ascend_images.images.plan import BUILD_FOLDER
 from ascend_images.images.publish import SANDBOX
 from ascend_images.images.record import Record, load_record
@@ -25,7 +25,7 @@ from ascend_images.publish import promote as promoting
 from ascend_images.publish import prune as pruning
 from ascend_images.publish import published, required, tag_page
 from ascend_images.publish.aliases import aliases
-from ascend_images.publish.lock import git, one_at_a_time
+from ascend_images.publish.lock import PROPOSED, git, one_at_a_time, require_nothing_forgotten
 from ascend_images.publish.manifest import Joined, join, load_joined, write_joined
 from ascend_images.publish.published import Publication
 from ascend_images.publish.registry import Repository
@@ -40,6 +40,9 @@ Open = Callable[[str], Repository]
 #: Where builds leave their records and joinings theirs, below the repository's root.
 RECORDS = Path(BUILD_FOLDER) / "records"
 MANIFESTS = Path(BUILD_FOLDER) / "manifests"
+
+#: What is wrong with one variant, or its registry, and says nothing of the others.
+_OF_ONE = (PublishRefused, LookupIncomplete, BadInput)
 
 _HTTPS = re.compile(r"https://(?:[^@/]*@)?(?P<where>[A-Za-z0-9.-]+(?::[0-9]+)?/[^?#\s]+?)(?:\.git)?/?")
 _SSH = re.compile(r"(?:ssh://)?git@(?P<host>[A-Za-z0-9.-]+)[:/](?P<path>[^?#\s]+?)(?:\.git)?/?")
@@ -59,12 +62,16 @@ class Promotion:
 
 
 def manifest(root: Path, names: Sequence[str], records: Path, *, opened: Open = Repository) -> list[Joined]:
-    """Join what was built of each variant; raises PublishRefused, after the others were joined, for what cannot be."""
-    made, refused = [], []
+    """Join what was built of each variant.
+
+    Raises PublishRefused, BadInput and LookupIncomplete for what cannot be joined, after the others were.
+    """
+    made: list[Joined] = []
+    refused: list[AscendImagesError] = []
     for variant in chosen(root, names).variants:
         try:
             made.append(_joined(root, variant, records, opened))
-        except PublishRefused as error:
+        except _OF_ONE as error:
             refused.append(error)
     _raise_all(refused)
     return made
@@ -84,14 +91,16 @@ def promote(
     """Give each variant its readable tags; return a line for each tag.
 
     `checks` are the names of all checks of a verification. What is to be signed is, and is verified, before a tag is
-    written. Raises MissingTool or BadInput where it cannot be signed by that key, PublishRefused, after the other
-    variants had their turn, for what is not verified or would move a tag back.
+    written. Raises MissingTool or BadInput where it cannot be signed by that key; PublishRefused for what is not
+    verified or would move a tag back, BadInput for a file that cannot be read, and LookupIncomplete where a registry
+    does not answer, each after the other variants had their turn.
     """
     sign = _signer(require_key(wish.sign), program()) if wish.sign else None
     reports = load_reports(wish.reports)
     selection = chosen(root, names)
     named = aliases(selection.pins, resolve_all(selection.pins, allow_broken=True))
-    lines, refused = [], []
+    lines: list[str] = []
+    refused: list[AscendImagesError] = []
     for variant in selection.variants:
         try:
             joined = load_joined(root / MANIFESTS / f"{variant.name}.json", variant.name)
@@ -103,7 +112,7 @@ def promote(
             if sign is not None and not wish.dry_run:
                 publication = sign(publication)
             moves = promoting.promote(root, publication, joined, repository, dry_run=wish.dry_run, say=say)
-        except PublishRefused as error:
+        except _OF_ONE as error:
             refused.append(error)
         else:
             would = "would be " if wish.dry_run else ""
@@ -140,19 +149,24 @@ def matrix(root: Path, names: Sequence[str], changed_since: str = "") -> str:
 def prune(
     root: Path, names: Sequence[str], *, keep: int, delete: bool = False, say: Say, opened: Open = Repository
 ) -> list[str]:
-    """Return what may be deleted of old candidates, and with `delete` delete it; a line for each digest."""
+    """Return what may be deleted of old candidates, and with `delete` delete it; a line for each digest.
+
+    Raises PublishRefused where published.json lacks what is known to be published, and as `plan_pruning` does.
+    """
     pruning.require_keep(keep)
     variants = select(root, tuple(names), everything=not names, allow_broken=True).variants
     lines = []
     with one_at_a_time(root, say):
         history = published.load(root / published.FILE)
+        require_nothing_forgotten(root, history, PROPOSED)
         for name in sorted({variant.repository for variant in variants}):
             mine = [variant.name for variant in variants if variant.repository == name] if names else []
             repository = opened(name)
             plan = pruning.plan_pruning(repository, history, keep=keep, variants=mine)
             done = "deleted" if delete else "would delete"
             if delete:
-                pruning.prune(repository, plan)
+                again = pruning.plan_pruning(repository, history, keep=keep, variants=mine)
+                plan = pruning.prune(repository, pruning.agreed(plan, again))
             lines += [
                 f"{done} {name}@{digest} ({', '.join(tagged) or 'attached to one of these'})"
                 for digest, tagged in plan.doomed.items()
@@ -211,7 +225,7 @@ def _publication(
         proofs,
         aliases=[f"{alias}{suffix}" for alias in named],
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        commit=promoting.building_commit(root, joined, dockerfile),
+        commit=promoting.building_commit(root, joined, dockerfile, stand_in=bool(suffix)),
         source=web_address(root, environment),
         dockerfile=dockerfile,
         reason=wish.without_npu,
@@ -246,12 +260,13 @@ def chosen(root: Path, names: Sequence[str], *, allow_broken: bool = False) -> S
     return select(root, tuple(names), allow_broken=allow_broken)
 
 
-def _raise_all(refused: Sequence[PublishRefused]) -> None:
-    """Raise one error for all; alone it keeps its own words."""
+def _raise_all(refused: Sequence[AscendImagesError]) -> None:
+    """Raise one error for all; alone it is raised as it is."""
     if len(refused) == 1:
         raise refused[0]
     if refused:
-        raise PublishRefused("\n".join(map(str, refused)))
+        lookups = all(isinstance(error, LookupIncomplete) for error in refused)
+        raise (LookupIncomplete if lookups else PublishRefused)("\n".join(map(str, refused)))
 
 
 def as_json(joined: Sequence[Joined]) -> str:

@@ -15,6 +15,7 @@ from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.files import write_atomic
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import Unanswered
 from ascend_images.pins.variant import Variant
 from ascend_images.publish import matrix as matrices
 from ascend_images.publish import published
@@ -72,14 +73,15 @@ def plan(root: Path, names: Sequence[str], arches: tuple[Arch, ...]) -> Plan:
     """Return what is to be built: the variants that are named, else those whose published image is not the tree's.
 
     So what one run did not come to is taken up by the next. What could never be published, since its lock is missing
-    or incomplete, is left out where it was not named.
+    or incomplete or versions.lock does not answer its pins, is left out where it was not named.
     """
-    variants = select(root, tuple(names), everything=not names, allow_broken=True).variants
+    selection = select(root, tuple(names), everything=not names, allow_broken=True)
     if names:
-        return Plan(variants=variants, left_out={}, npu_arches=arches)
+        return Plan(variants=selection.variants, left_out={}, npu_arches=arches)
     history = published.load(root / published.FILE)
-    wanted = [one for one in variants if not _is_published(root, one, history)]
-    left_out = {one.name: reason for one in wanted if (reason := _unready(root, one))}
+    wanted = [one for one in selection.variants if not _is_published(root, one, history)]
+    unanswered = selection.unanswered()
+    left_out = {one.name: reason for one in wanted if (reason := _unready(root, one, unanswered))}
     ready = tuple(one for one in wanted if one.name not in left_out)
     return Plan(variants=ready, left_out=left_out, npu_arches=arches)
 
@@ -165,8 +167,12 @@ def _is_published(root: Path, variant: Variant, history: Published) -> bool:
         return False  # that commit is not here: building once too often is the smaller harm
 
 
-def _unready(root: Path, variant: Variant) -> str:
+def _unready(root: Path, variant: Variant, unanswered: Sequence[Unanswered]) -> str:
     """Return why an image of a variant could not be published, by its locks; nothing where it could."""
+    own = [one.found for one in unanswered if variant.name in one.variants]
+    if own:
+        more = f" (and {len(own) - 1} more)" if own[1:] else ""
+        return f"{own[0]}{more}: invoke lock --variant {variant.name}"
     for arch in variant.platforms:
         path = root / "locks" / file_name(variant.name, arch)
         if not path.is_file():

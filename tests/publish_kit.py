@@ -20,6 +20,7 @@ from ascend_images import publishing
 from ascend_images.images.candidate import candidate_tag, identity
 from ascend_images.images.record import Record, write_record
 from ascend_images.pins.load import load
+from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.model import Pins
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
@@ -205,7 +206,13 @@ class Image:
 
 
 def image(
-    arch: Arch, text: str = "hello", *, attested: bool = True, said: Arch | None = None, created: int | None = None
+    arch: Arch,
+    text: str = "hello",
+    *,
+    attested: bool = True,
+    said: Arch | None = None,
+    created: int | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Image:
     """Return a tiny image that a real engine can pull.
 
@@ -223,7 +230,7 @@ def image(
             **({"created": when} if when else {}),
             "architecture": (said or arch).value,
             "os": "linux",
-            "config": {"Cmd": ["/hello"]},
+            "config": {"Cmd": ["/hello"], **({"Labels": dict(labels)} if labels else {})},
             "rootfs": {"type": "layers", "diff_ids": [digest_of(tar.getvalue())]},
         }
     )
@@ -313,7 +320,7 @@ def record(of: Variant, one: Image, /, **changed: Any) -> Record:
         "base": of.base_image,
         "inputs": "",
         "dockerfile": digest_of(dockerfile_text(of.name)),
-        "lock": "",
+        "lock": digest_of(lock_text(of.name, one.arch)),
         "contexts": {},
         "local": {},
         "resolved": msgspec.json.decode(msgspec.json.encode(of)),
@@ -325,13 +332,24 @@ def dockerfile_text(name: str) -> bytes:
     return f"FROM cann AS {name}\n".encode()
 
 
+def lock_text(name: str, arch: Arch) -> bytes:
+    """Return the package lock of a variant for an architecture, as it lies here."""
+    return (ROOT / "locks" / file_name(name, arch)).read_bytes()
+
+
 def pushed(
-    client: Repository, of: Variant, *, arches: Iterable[Arch] = BOTH, text: str = "hello", **changed: Any
+    client: Repository,
+    of: Variant,
+    *,
+    arches: Iterable[Arch] = BOTH,
+    text: str = "hello",
+    labels: Mapping[str, str] | None = None,
+    **changed: Any,
 ) -> dict[Arch, Record]:
     """Push an image of a variant for each architecture; return their records."""
     made = {}
     for arch in arches:
-        one = image(arch, text)
+        one = image(arch, text, labels=labels)
         made[arch] = record(of, one, **changed)
         push(client, one, made[arch].image.rpartition(":")[2])
     return made
@@ -367,8 +385,11 @@ def saying(report_of: Report, check: str, answer: Any) -> Report:
 
 
 def project(folder: Path, *names: str) -> Path:
-    """Make a committed project that holds the rendered files of variants, and nothing else."""
+    """Make a committed project that holds the rendered files and locks of variants, and nothing else."""
+    (folder / "locks").mkdir(parents=True, exist_ok=True)
     for name in names or ("a2",):
+        for arch in BOTH:
+            (folder / "locks" / file_name(name, arch)).write_bytes(lock_text(name, arch))
         path = folder / "dockerfiles" / "rendered" / f"{name}.Dockerfile"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(dockerfile_text(name))

@@ -77,7 +77,10 @@ def typed_by(command: str) -> list[str]:
 
 
 def evaluate(text: str, context: Mapping[str, Any]) -> Any:
-    """Return what an expression of GitHub's gives: names, texts, ==, !=, &&, ||, !, fromJSON and cancelled."""
+    """Return what an expression of GitHub's gives: names, texts, ==, !=, &&, ||, !, fromJSON, always and cancelled.
+
+    `cancelled` in the context says whether the run was; GitHub has no such name.
+    """
     parser = _Parser(text, context)
     value = parser.either()
     assert parser.rest.strip() == "", f"not understood: {parser.rest}"
@@ -155,9 +158,9 @@ class _Parser:
         return value
 
     def _called(self, name: str) -> Any:
-        if name == "cancelled":
+        if name in ("always", "cancelled"):
             assert self._took(")")
-            return False
+            return name == "always" or bool(self.context.get("cancelled", False))
         assert name == "fromJSON", f"not understood: {name}"
         value = json.loads(self.either())
         assert self._took(")")

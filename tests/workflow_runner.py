@@ -56,7 +56,7 @@ class Hub:
         known = {**self.context, "needs": {one: self.needs[one] for one in wanted}}
         condition = data.get("if")
         everything_passed = all(self.needs[one]["result"] == "success" for one in wanted)
-        if not holds(condition, known) or ("cancelled()" not in str(condition) and not everything_passed):
+        if not holds(condition, known) or not (everything_passed or _goes_on(condition)):
             return {"result": "skipped", "outputs": {}}
         machines = [self._machine(job, data, {**known, "matrix": entry}, env) for entry in _entries(data, known)]
         last = {**known, "steps": machines[-1].steps}
@@ -69,8 +69,7 @@ class Hub:
         machine = Machine(folder, {key: str(filled(value, known) or "") for key, value in own.items()})
         for step in data["steps"]:
             condition = step.get("if")
-            goes_on = not machine.failed or "cancelled()" in str(condition)
-            if goes_on and holds(condition, {**known, "steps": machine.steps}):
+            if (not machine.failed or _goes_on(condition)) and holds(condition, {**known, "steps": machine.steps}):
                 self._step(machine, job, step, known)
         shutil.rmtree(folder, ignore_errors=True)
         return machine
@@ -132,6 +131,11 @@ class Hub:
         for one in found:
             shutil.copytree(one, folder / told["path"], dirs_exist_ok=True)
         return bool(found) or "pattern" in told
+
+
+def _goes_on(condition: Any) -> bool:
+    """Say whether what has this condition is asked for it at all where something before it failed."""
+    return any(word in str(condition) for word in ("always()", "cancelled()"))
 
 
 #: Values of a matrix that tell its machines apart by name.

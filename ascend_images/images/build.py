@@ -33,7 +33,7 @@ from ascend_images.images.outcome import Failure, Outcome, build_failed, report,
 from ascend_images.images.plan import BuildPlan, target_of, with_shared_packages
 from ascend_images.images.progress import SHOWN_LINES, Line
 from ascend_images.images.readback import differences, give_local_name, read_back, read_metadata
-from ascend_images.images.record import Record, record_of, write_record
+from ascend_images.images.record import TRIED_AGAIN, Record, changed_since, record_of, write_record
 from ascend_images.images.run import Ended, Interrupted, Job, View, run_next
 from ascend_images.images.schedule import Schedule, Work, Worker
 from ascend_images.images.show import view_on
@@ -63,7 +63,7 @@ def build(
     """Build all plans and return their records.
 
     `builders` names those that share the work, each with `jobs` images at a time (0: as many as its engine's memory is
-    good for); where none is named it is the one of the plans' choices, or the engine's own.
+    good for); where none is named it is the engine's own.
     Progress and results go to `stream`, standard error by default. Raises BadInput for plans that must not be built and
     for emulation nobody asked for, MissingTool for a builder, an emulator or room that is not there, BuildFailed, after
     all have ended, if one failed; Interrupted when somebody interrupts. `build/summary.json` says what became of each;
@@ -76,8 +76,7 @@ def build(
     shared = with_shared_packages(plans)
     check_plans(shared, stages=stages)
     locks = [load_lock(plan) for plan in shared]
-    names = tuple(builders) or tuple(filter(None, [shared[0].choices.builder]))
-    sites = find_sites(names, jobs=jobs, images=len(shared), run=run)
+    sites = find_sites(builders, jobs=jobs, images=len(shared), run=run)
     require_one_place(shared, sites)
     require_sites(shared, sites)
     require_stand_ins(shared, sites, run)
@@ -115,6 +114,7 @@ class _Build:
         self._works = {plan.name: work_of(plan, lock) for plan, lock in zip(plans, locks, strict=True)}
         self._schedule = Schedule(self._works.values(), workers_of(plans, locks, sites, run))
         self._tries: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
         self._secrets: dict[str, dict[str, Path]] = {}
         self.outcome = Outcome(tuple(plans), builders=tuple(self._sites))
 
@@ -125,7 +125,7 @@ class _Build:
         summary_path(root).unlink(missing_ok=True)
         try:
             with self._work() as work, view_on(stream, list(self._plans)) as view:
-                run_next(lambda: self._next(work), view=view, on_end=lambda ended: self._tried(view, work, ended))
+                run_next(lambda: self._next(view, work), view=view, on_end=lambda ended: self._tried(view, work, ended))
         except Interrupted as interrupt:
             self.outcome.interrupted = True
             self.outcome.stopped = interrupt.names
@@ -150,10 +150,19 @@ class _Build:
                 self._secrets[plan.name] = stack.enter_context(secret_files(plan.network.secrets()))
             yield work
 
-    def _next(self, work: Path) -> Job | None:
-        """Return the next build, for the builder that is chosen for it; None while none may begin."""
-        taken = self._schedule.take()
-        return None if taken is None else self._job(*taken, work)
+    def _next(self, view: View, work: Path) -> Job | None:
+        """Return the next build, for the builder that is chosen for it; None while none may begin.
+
+        One whose files are not what the call began with any more is a failure: it would be pushed by the name of those.
+        """
+        while (taken := self._schedule.take()) is not None:
+            name = taken[0].name
+            changed = changed_since(self._plans[name], self._locks[name])
+            if changed is None:
+                return self._job(*taken, work)
+            self._schedule.ended(taken[0])
+            self._fail_between(view, name, str(changed))
+        return None
 
     def _job(self, taken: Work, worker: Worker, work: Path) -> Job:
         """Return the process that builds an image on a builder; the plan knows its builder from here on."""
@@ -172,18 +181,21 @@ class _Build:
         # From 0.20 on buildx asks before it reads what lies outside of the folder; the bake file is our own.
         environment = {**os.environ, "BUILDX_BAKE_ENTITLEMENTS_FS": "0"}
         note = f"builder: {site.name}" if len(self._sites) > 1 else ""
-        return Job(plan.name, command, plan.root, plan.log, environment, plan.network.hide, note)
+        again = plan.name in self._seconds
+        return Job(plan.name, command, plan.root, plan.log, environment, plan.network.hide, note, again)
 
     def _tried(self, view: View, work: Path, ended: Ended) -> bool:
         """Take the end of one try; what the engine alone made fail is built once more."""
         name = ended.job.name
-        if ended.code != 0 and is_transient(ended.failure) and self._tries[name] < RETRIES:
+        self._seconds[name] = self._seconds.get(name, 0.0) + ended.seconds
+        may_again = ended.code != 0 and is_transient(ended.failure) and self._tries[name] < RETRIES
+        if may_again and self._schedule.put_back(self._works[name]):
             self._tries[name] += 1
-            view.said(name, Line("the engine lost a layer while it exported the image: tried again", heading=True))
-            self._schedule.put_back(self._works[name])
+            _log(self._plans[name], TRIED_AGAIN, mode="a")
+            view.said(name, Line(TRIED_AGAIN, heading=True))
             return False
         self._schedule.ended(self._works[name])
-        return self._ended(view, work, ended)
+        return self._ended(view, work, replace(ended, seconds=self._seconds[name]))
 
     def _ended(self, view: View, work: Path, ended: Ended) -> bool:
         """Take the end of one build: an image that is what it should be is recorded, anything else is a failure."""
@@ -209,17 +221,20 @@ class _Build:
         if not fault:
             return ""
         for work in self._schedule.lose(name):
-            self._fail(self._plans[work.name], 0.0, f"no builder is left for it: {name} does not answer any more")
-            view.ended(work.name, False, 0.0)
+            self._fail_between(view, work.name, f"no builder is left for it: {name} does not answer any more")
         return f"the builder {name} does not answer any more: {fault}\n{_ending(ended)}"
+
+    def _fail_between(self, view: View, name: str, reason: str) -> None:
+        """Note the failure of an image that is not being built: it was never begun, or waits to be tried again."""
+        seconds = self._seconds.get(name, 0.0)
+        self._fail(self._plans[name], seconds, reason)
+        view.ended(name, False, seconds)
 
     def _fail(self, plan: BuildPlan, seconds: float, reason: str) -> None:
         """Note a failure of which the log says nothing yet."""
         self.outcome.failed.append(Failure(plan, seconds, None, reason))
-        plan.log.parent.mkdir(parents=True, exist_ok=True)
         # What stands there of one that was never begun is of an earlier call.
-        with plan.log.open("a" if seconds else "w", encoding="utf-8") as log:
-            log.write(f"{reason}\n")
+        _log(plan, reason, mode="a" if plan.name in self._seconds else "w")
 
     def _record(self, plan: BuildPlan, metadata: Path, seconds: float) -> Record:
         site = self._sites[plan.choices.builder]
@@ -227,6 +242,9 @@ class _Build:
         said = read_metadata(metadata, plan.target)
         # The name stands for the new image from here on, so what is said of the old one goes first.
         plan.record.unlink(missing_ok=True)
+        changed = changed_since(plan, self._locks[plan.name])
+        if changed is not None:
+            raise changed
         made = read_back(plan, said, engine=site.engine, builder=site.builder, run=run)
         wrong = differences(plan, made.config)
         if wrong:
@@ -244,6 +262,13 @@ class _Build:
 def _metadata(work: Path, plan: BuildPlan) -> Path:
     """Return where buildx writes what it made of a plan."""
     return work / f"{plan.target}.metadata.json"
+
+
+def _log(plan: BuildPlan, text: str, *, mode: str) -> None:
+    """Write a line to the log of an image that is not being built at the moment; `mode` is that of `open`."""
+    plan.log.parent.mkdir(parents=True, exist_ok=True)
+    with plan.log.open(mode, encoding="utf-8") as log:
+        log.write(f"{text}\n")
 
 
 def _stage(plans: Sequence[BuildPlan]) -> None:

@@ -50,13 +50,10 @@ class Builder:
         return not self.platforms or arch.platform in self.platforms
 
 
-def find_builder(
-    name: str = "", *, context: str = DEFAULT_CONTEXT, elsewhere: bool = False, run: Run = run_command
-) -> Builder:
-    """Return the builder called `name`, or the own one of the engine behind the docker context in use.
+def find_builder(name: str = "", *, context: str = DEFAULT_CONTEXT, run: Run = run_command) -> Builder:
+    """Return the builder called `name`, or the own one of the engine behind `context`, the docker context in use.
 
-    Raises MissingTool when there is none of that name, and, unless `elsewhere` allows it, for the engine of another
-    context, which only that context leads to.
+    Raises MissingTool when there is none of that name.
     """
     asked = name or context
     answer = run(["docker", "buildx", "inspect", asked])
@@ -71,12 +68,6 @@ def find_builder(
     faults = [value for key, value in fields if key == "Error"]
     states = [value for key, value in fields if key == "Status"]
     driver = next((value for key, value in fields if key == "Driver"), "")
-    if driver == OWN_DRIVER and asked != context and not elsewhere:
-        raise MissingTool(
-            f'--builder "{asked}" is the engine of another docker context than the one in use ({context})',
-            wanted="a builder of this context, or that context in use",
-            do=f"DOCKER_CONTEXT={asked} invoke build … (without --builder)",
-        )
     # A node names its own platform first; one that a person chose for it is marked with a star.
     nodes = [[word.strip().rstrip("*") for word in value.split(",")] for key, value in fields if key == "Platforms"]
     return Builder(

@@ -23,7 +23,7 @@ from ascend_images.images.cost import (
 from ascend_images.images.engine import Engine, Run, docker_command, require_engine, run_command
 from ascend_images.images.plan import BuildPlan
 from ascend_images.images.publish import SANDBOX
-from ascend_images.images.schedule import Work, Worker
+from ascend_images.images.schedule import Work, Worker, takers
 from ascend_images.pins.lockfile import LockFile
 
 _IMAGE = "docker-image://"
@@ -137,7 +137,7 @@ def require_stand_ins(plans: Iterable[BuildPlan], sites: Sequence[Site], run: Ru
 
 @dataclass(frozen=True)
 class CostsOn:
-    """What a call costs on each of its builders, where that builds all that it may."""
+    """What a call costs on each of its builders, where that builds all that the schedule may give it."""
 
     each: tuple[tuple[Site, Costs], ...]
 
@@ -149,7 +149,7 @@ class CostsOn:
         images = {cost.name: line for _, costs in self.each for cost, line in costs.lines}
         return [
             *images.values(),
-            *(f"builder {site.name}: if it built all: {costs.total}" for site, costs in self.each),
+            *(f"builder {site.name}: if it built all: {costs.total}" for site, costs in self.each if costs.images),
         ]
 
     def require_room(self) -> None:
@@ -163,9 +163,12 @@ def costs_on(
     sites: Sequence[Site], plans: Sequence[BuildPlan], locks: Sequence[LockFile], run: Run = run_command
 ) -> CostsOn:
     """Return what the plans cost on each builder; asks each what it has already."""
+    pairs = list(zip(plans, locks, strict=True))
+    workers = [Worker(builder=site.builder, jobs=site.jobs) for site in sites]
+    may_take = [{one.name for one in takers(work_of(*pair), workers)} for pair in pairs]
     each = []
     for site in sites:
-        own = [pair for pair in zip(plans, locks, strict=True) if _may_build(site, pair[0])]
+        own = [pair for pair, names in zip(pairs, may_take, strict=True) if site.name in names]
         costs = cost_of(
             [plan for plan, _ in own],
             [lock for _, lock in own],
@@ -176,11 +179,6 @@ def costs_on(
         )
         each.append((site, costs))
     return CostsOn(tuple(each))
-
-
-def _may_build(site: Site, plan: BuildPlan) -> bool:
-    native = site.builder.can_build(plan.arch) and not site.builder.emulates(plan.arch)
-    return native or (plan.choices.arch_typed and site.builder.can_build(plan.arch))
 
 
 def work_of(plan: BuildPlan, lock: LockFile) -> Work:
@@ -203,7 +201,7 @@ def fault_of(site: Site, run: Run = run_command) -> str:
     """Return why a builder does not answer any more, in docker's words; nothing where it does."""
     through = site.runner(run)
     try:
-        builder = find_builder(site.name, context=site.engine.context, run=through)
+        builder = find_builder(site.name, run=through)
         if not builder.runs and builder.driver == _REMOTE:
             _wake(site.name, through)
             return ""
@@ -218,7 +216,7 @@ def _site(name: str, jobs: int, images: int, run: Run) -> Site:
         engine = require_engine(run=run)
         builder = find_builder(context=engine.context, run=run)
         return Site(builder=builder, engine=engine, jobs=jobs or default_jobs(engine, images))
-    builder = find_builder(name, elsewhere=True, run=run)
+    builder = find_builder(name, run=run)
     if builder.fault:
         raise _unreachable(name, builder.fault)
     context = ""
@@ -230,7 +228,7 @@ def _site(name: str, jobs: int, images: int, run: Run) -> Site:
         engine = require_engine(builder=name, run=run)
         if not builder.runs and builder.driver == _REMOTE:
             _wake(name, run)
-            builder = find_builder(name, elsewhere=True, run=run)
+            builder = find_builder(name, run=run)
     return Site(builder=builder, engine=engine, context=context, jobs=jobs or default_jobs(engine, images))
 
 

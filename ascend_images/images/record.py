@@ -6,13 +6,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from ascend_images.errors import BadInput
+from ascend_images.errors import BadInput, BuildFailed
 from ascend_images.files import write_atomic
 from ascend_images.images.cache import not_exported
+from ascend_images.images.gate import load_lock
 from ascend_images.images.plan import BuildPlan
 from ascend_images.images.readback import Layer, Made
 from ascend_images.pins.lockfile import LockFile
 from ascend_images.pins.platform import Arch
+
+#: What a log says between two tries of one build.
+TRIED_AGAIN = "the engine lost a layer while it exported the image: tried again"
 
 
 class LocalRecord(msgspec.Struct, frozen=True):
@@ -28,12 +32,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `digest` is what the image's name stands for, `manifest` the image's own manifest (the same for the same build),
     `config` its configuration, all as digests. `bytes` is the size as it is sent; it and `layers` are None where they
-    could not be read. `compression` is what was asked for, `layers` what became of it: a builder keeps a layer that
-    it has packed already. `not_locked` are pins that were taken as they were at the time. `inputs` is what the lock
-    was made from, `dockerfile` and `lock` are hashes of the files used, `resolved` is the variant with every pin,
-    `contexts` what replaced stages. `system` are the operating system's packages, by which a later build of the
-    same can be told apart; None where they could not be read. `image` is the name under which it was pushed, or the
-    one on the engine. `not_cached` is why its cache was not exported, empty where it was or was not asked for.
+    could not be read. `seconds` are those of all its tries. `compression` is what was asked for, `layers` what became
+    of it: a builder keeps a layer that it has packed already. `not_locked` are pins that were taken as they were at the
+    time. `inputs` is what the lock was made from, `dockerfile` and `lock` are hashes of the files used, `resolved` is
+    the variant with every pin, `contexts` what replaced stages. `system` are the operating system's packages, by which
+    a later build of the same can be told apart; None where they could not be read. `image` is the name under which it
+    was pushed, or the one on the engine. `not_cached` is why its cache was not exported, empty where it was or was not
+    asked for.
     """
 
     schema: Literal[1] = 1
@@ -99,10 +104,32 @@ def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) ->
 
 
 def _not_cached(plan: BuildPlan) -> str:
+    if not plan.choices.cache_to:
+        return ""
     try:
-        return not_exported(plan.log.read_text(encoding="utf-8", errors="replace")) if plan.choices.cache_to else ""
+        text = plan.log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+    # What an earlier try could not export, the last one may have.
+    return not_exported(text.rpartition(f"{TRIED_AGAIN}\n")[2])
+
+
+def changed_since(plan: BuildPlan, lock: LockFile) -> BuildFailed | None:
+    """Return what is wrong where a plan's files are not those any more that its name, labels and record are made of.
+
+    They are read before the first image is built; buildx reads them again as each begins, which may be hours later.
+    """
+    try:
+        same = load_lock(plan) == lock and plan.rendered.file.read_bytes().decode() == plan.rendered.text
+    except (BadInput, OSError, UnicodeDecodeError):
+        same = False
+    if same:
+        return None
+    return BuildFailed(
+        f"{plan.name}: its lock or its Dockerfile was changed after the call had begun",
+        wanted="the files that the call began with",
+        do=f"invoke build --variant {plan.variant.name}",
+    )
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Job:
-    """One process to run: `command` in `cwd`, what it says on stderr going to `log` (begun anew)."""
+    """One process to run: `command` in `cwd`, what it says on stderr going to `log`."""
 
     name: str
     command: tuple[str, ...]
@@ -44,7 +44,9 @@ class Job:
     environment: Mapping[str, str]
     hide: tuple[str, ...] = ()
     note: str = ""
-    """What is told of it as it begins; the log's first line."""
+    """What is told of it as it begins; the first line of its part of the log."""
+    again: bool = False
+    """Whether it was run before in this call: its log goes on where that ended, else it is begun anew."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class _Runner:
 
     def _start(self, job: Job) -> None:
         job.log.parent.mkdir(parents=True, exist_ok=True)
-        log = job.log.open("w", encoding="utf-8", buffering=1)
+        log = job.log.open("a" if job.again else "w", encoding="utf-8", buffering=1)
         try:
             process = subprocess.Popen(
                 _with_its_parent(job.command),

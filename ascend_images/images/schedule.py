@@ -49,6 +49,12 @@ class Worker:
         return self.is_native(work) or (work.may_emulate and self.builder.can_build(work.arch))
 
 
+def takers(work: Work, workers: Iterable[Worker]) -> list[Worker]:
+    """Return the builders that may be given an image: those of its architecture if there are any."""
+    able = [worker for worker in workers if worker.can_take(work)]
+    return [worker for worker in able if worker.is_native(work)] or able
+
+
 @dataclass
 class _Station:
     """A builder during the call: what it builds, and what it has, or will have when that has ended."""
@@ -122,11 +128,14 @@ class Schedule:
             if work.name in station.running:
                 station.end(work)
 
-    def put_back(self, work: Work) -> None:
-        """Have an image that has ended built once more, after all that wait."""
+    def put_back(self, work: Work) -> bool:
+        """Have an image that has ended built once more, after all that wait; say whether a builder is left for it."""
         self.ended(work)
+        if not self._takers(work):
+            return False
         self._waiting[work.name] = work
         self._again.add(work.name)
+        return True
 
     def lose(self, worker: str) -> list[Work]:
         """Give no more images to a builder; return those that wait and that no other one may build: they wait no more.
@@ -141,12 +150,11 @@ class Schedule:
         return stranded
 
     def _takers(self, work: Work) -> list[_Station]:
-        """Return the builders that may build an image: those of its architecture if there are any."""
+        """Return those of the builders that are left that may be given an image."""
         kind = work.arch, work.may_emulate
         if kind not in self._known_takers:
-            stations = self._stations.values()
-            native = [one for one in stations if one.worker.is_native(work)]
-            self._known_takers[kind] = native or [one for one in stations if one.worker.can_take(work)]
+            workers = [station.worker for station in self._stations.values()]
+            self._known_takers[kind] = [self._stations[worker.name] for worker in takers(work, workers)]
         return self._known_takers[kind]
 
     def _next(self) -> tuple[Work, _Station] | None:

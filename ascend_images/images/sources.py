@@ -14,15 +14,12 @@ from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, MissingTool, unknown
 from ascend_images.files import read_regular
+from ascend_images.git_environment import without_repository
 from ascend_images.pins.addresses import masked
 from ascend_images.pins.variant import Checkout, Variant
 from ascend_images.toml_text import NotTomlError, read_toml
 
 _GIT_SECONDS = 600  # copying the objects of one commit of a large project from a slow disk
-# By these a caller (a git hook, say) points git to another repository than the folder's own.
-_OTHER_REPOSITORY = frozenset(
-    ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
-)
 _PROJECT_FILES = ("pyproject.toml", "setup.cfg", "setup.py")
 
 
@@ -270,9 +267,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def _run_git(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run git in a folder, whatever repository the caller's environment points to, and without touching the network."""
-    kept = {name: value for name, value in os.environ.items() if name not in _OTHER_REPOSITORY}
     environment = {
-        **kept,
+        **without_repository(os.environ),
         "GIT_OPTIONAL_LOCKS": "0",  # looking must not write to somebody's index
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_LFS_SKIP_SMUDGE": "1",

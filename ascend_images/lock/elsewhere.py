@@ -1,10 +1,12 @@
 """Checkouts that are not at the commits which sources are pinned to: what was read there says nothing of the pins."""
 
+import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ascend_images.git_environment import without_repository
 from ascend_images.pins.variant import Checkout, Variant
 
 _SHORT = 12
@@ -72,6 +74,7 @@ def _git(folder: Path, *arguments: str) -> str:
             errors="replace",
             check=False,
             timeout=60,
+            env=without_repository(os.environ),
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ascend_images import gentle
 from ascend_images.errors import BadInput, MissingTool
+from ascend_images.git_environment import without_repository
 from ascend_images.lock.kept import own_folder
 from ascend_images.lock.reach import UnreachableError, plain_reason
 from ascend_images.pins.addresses import holds_login, masked, parts_of
@@ -29,8 +31,8 @@ _SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
 }
-#: Variables that point git at a repository of the caller's, or away from checking certificates.
-_DROPPED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_SSL_NO_VERIFY")
+#: What git holds in a bare repository while it makes one or fetches; one that was killed leaves them there for ever.
+_GITS_LOCKS = ("shallow.lock", "config.lock", "HEAD.lock")
 _REF_LINE = re.compile(r"^(?P<id>[0-9a-f]{40})\trefs/(?P<table>tags|heads)/(?P<name>.+?)(?P<peeled>\^\{\})?$")
 _NO_FILE = ("does not exist in", "exists on disk, but not in")
 _NOT_THERE = ("not our ref", "couldn't find remote ref", "unadvertised object", "no such remote ref")
@@ -128,7 +130,8 @@ class GitClient:
         except _NotOnRemoteError:
             raise UnreachableError("not found on the remote") from None
         if shown.returncode == 0:
-            return shown.stdout
+            # Lines as Python reads them from a file: what reads these files knows no other ends.
+            return shown.stdout.replace("\r\n", "\n").replace("\r", "\n")
         if any(words in shown.stderr for words in _NO_FILE):
             return None
         raise UnreachableError(plain_reason(shown.stderr))
@@ -185,6 +188,9 @@ class GitClient:
         folder.mkdir(exist_ok=True)
         with (folder / "ascend-images.lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            # Whoever left them is gone: the folder is ours now.
+            for name in _GITS_LOCKS:
+                (folder / name).unlink(missing_ok=True)
             if not (folder / "HEAD").is_file():
                 self._local(folder, "init", "--bare", "--quiet")
                 self._local(folder, "config", "remote.origin.promisor", "true")
@@ -246,24 +252,14 @@ class GitClient:
     def _start(
         self, settings: Mapping[str, str], more: Mapping[str, str], *arguments: str, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+        environment = without_repository(os.environ)
+        environment.pop("GIT_SSL_NO_VERIFY", None)
         environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **more}
         environment |= configuration(settings, environment)
         environment.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
         try:
-            return subprocess.run(
-                ["git", *arguments],
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=self.timeout,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise MissingTool("git is not installed", do="install git") from None
+            # Not killed: git would leave its locks in the kept repository.
+            return gentle.run(["git", *arguments], folder=folder, environment=environment, limit=self.timeout)
         except subprocess.TimeoutExpired:
             raise UnreachableError("no answer in time") from None
 

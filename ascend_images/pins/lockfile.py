@@ -91,11 +91,6 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
         """Locked version by normalised name."""
         return {package.name: package.version for package in self.packages}
 
-    @property
-    def unhashed(self) -> tuple[LockedPackage, ...]:
-        """The packages that an installer could not check."""
-        return tuple(package for package in self.packages if not package.hashes)
-
     def __str__(self) -> str:
         head = [
             f"# Made by: invoke lock --variant {self.variant}",

@@ -15,6 +15,9 @@ from ascend_images.errors import PublishRefused
 from ascend_images.images.plan import BUILD_FOLDER
 from ascend_images.publish.published import FILE, Published, parse
 
+#: What is published and not merged yet, as this machine knows it: the branch that `images.yml` proposes.
+PROPOSED = "origin/published"
+
 #: Where publications keep what they are about to do, below the repository's root.
 FOLDER = Path(BUILD_FOLDER) / "publish"
 
@@ -36,9 +39,13 @@ def one_at_a_time(root: Path, say: Callable[[str], None]) -> Iterator[None]:
         os.close(handle)
 
 
-def require_nothing_forgotten(root: Path, published: Published) -> None:
-    """Raise PublishRefused where published.json lacks what the commit holds, or the branch it is to be pushed to."""
-    for revision in ("HEAD", "@{upstream}"):
+def require_nothing_forgotten(root: Path, published: Published, *more: str) -> None:
+    """Raise PublishRefused where published.json lacks what the commit holds, or the branch it is to be pushed to.
+
+    `more` are other revisions that count as well where they are there.
+    """
+    ways = {"HEAD": f"git checkout -- {FILE}", "@{upstream}": "git pull --rebase"}
+    for revision in (*ways, *more):
         content = committed(root, revision, FILE)
         if content is None:
             continue
@@ -48,7 +55,7 @@ def require_nothing_forgotten(root: Path, published: Published) -> None:
             raise PublishRefused(
                 f"{FILE} lacks {len(forgotten)} of what {revision} holds, {forgotten[0].tag} for one",
                 wanted="a file that is only added to",
-                do="git pull --rebase" if revision != "HEAD" else f"git checkout -- {FILE}",
+                do=ways.get(revision, f"invoke remember --from {revision}"),
             )
 
 

@@ -10,6 +10,7 @@ from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.files import read_regular, write_atomic
 from ascend_images.images.candidate import candidate_tag, identity, parse_candidate
 from ascend_images.images.image_json import pins_digest
+from ascend_images.images.publish import SANDBOX
 from ascend_images.images.record import Record
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.tags import ImageRef
@@ -43,7 +44,8 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `tag` is the readable tag that it is meant for, `identity` stands for all pins, `pins` for those that image.json and
     reports name, `dockerfile` is the hash of the rendered file, `epoch` a time in seconds that orders candidates, and
-    `resolved` the variant with every pin. `platforms` is by platform as Docker writes it.
+    `resolved` the variant with every pin. `unlocked` says that something was taken as it was on its day. `platforms`,
+    and `locks`, the hashes of the package locks, are by platform as Docker writes it.
     """
 
     schema: Literal[1] = 1
@@ -55,6 +57,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     identity: str
     pins: str
     dockerfile: str
+    locks: dict[str, str]
     epoch: int
     unlocked: bool
     platforms: dict[str, Part]
@@ -89,10 +92,13 @@ def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record],
     """Write the index of a variant's images under its candidate tag; return what was joined.
 
     Raises PublishRefused for records that do not belong together, a digest that is gone, and an image that is not what
-    its record says; then nothing is written.
+    its record says, and BadInput for a record of pins that are none; then nothing is written.
     """
     require_joinable(variant, declared, records)
     first = records[declared[0]]
+    pins = _resolved(first)
+    for arch in declared:
+        _require_pinned_base(records[arch], pins)
     of = identity(first.resolved)
     found = {arch: _image(records[arch], repository) for arch in ORDER if arch in declared}
     content = index_bytes(
@@ -109,10 +115,11 @@ def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record],
         candidate=tag,
         digest=digest_of(content),
         identity=of,
-        pins=pins_digest(msgspec.convert(first.resolved, Variant)),
+        pins=pins_digest(pins),
         dockerfile=first.dockerfile,
+        locks={arch.platform: records[arch].lock for arch in found},
         epoch=first.epoch,
-        unlocked=any(record.unlocked or record.incomplete for record in records.values()),
+        unlocked=any(_unsettled(record, pins) for record in records.values()),
         platforms={
             arch.platform: Part(
                 digest=records[arch].digest, manifest=found[arch][0].digest, config=records[arch].config
@@ -139,6 +146,23 @@ def load_joined(path: Path, variant: str) -> Joined:
         raise BadInput(f"{path}: not what `invoke manifest` wrote: {error}", do=do) from None
 
 
+def _resolved(record: Record) -> Variant:
+    try:
+        return msgspec.convert(record.resolved, Variant)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"the record of {record.variant} {record.arch.value} does not hold the pins of a variant: {error}",
+            wanted="a record that `invoke build` wrote, as this version of it does",
+            do=f"invoke build --variant {record.variant} --arch {record.arch.value} --push",
+        ) from None
+
+
+def _unsettled(record: Record, pins: Variant) -> bool:
+    """Say whether a build took something as it was on its day: packages, refs, or a base whose digest is not known."""
+    moving_base = "cann" in record.contexts and not ImageRef.parse(pins.base_reference).digest
+    return bool(record.unlocked or record.incomplete or record.not_locked or moving_base)
+
+
 def _called(record: Record) -> str:
     """Return what a candidate is called besides its identity: as it was pushed, `-sandbox` behind it for stand-ins."""
     pushed = parse_candidate(ImageRef.parse(record.image).tag or "")
@@ -161,6 +185,20 @@ def _require_tags_of_their_own(variant: str, records: Sequence[Record]) -> None:
                 wanted="a tag of its own for each architecture",
             )
         owners[record.image] = record.arch
+
+
+def _require_pinned_base(record: Record, pins: Variant) -> None:
+    """Raise PublishRefused where another base took the place of the one whose digest is among the pins."""
+    pinned = ImageRef.parse(pins.base_reference).digest
+    # Where none is pinned, what was joined is not locked.
+    if pinned is None or "cann" not in record.contexts or record.tag.endswith(SANDBOX):
+        return
+    if not record.base.endswith(f"@{pinned}"):
+        raise PublishRefused(
+            f"{record.variant} {record.arch.value}: built on {record.base}, and its pins say {pinned}",
+            wanted=f"{pins.base_reference}, or that digest from another place",
+            do=f"name the digest (--base-image NAME:TAG@{pinned}), or leave --base-image out",
+        )
 
 
 def _require_same_pins(variant: str, records: Sequence[Record]) -> None:

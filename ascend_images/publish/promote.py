@@ -5,6 +5,7 @@ for something whole and verified, and the next one puts on record what the kille
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,16 +16,11 @@ from ascend_images.files import read_regular, write_atomic
 from ascend_images.images.cache import is_cache_tag
 from ascend_images.images.candidate import identity, parse_candidate
 from ascend_images.images.publish import SANDBOX, is_loopback
+from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.platform import Arch, parse_platform
 from ascend_images.pins.variant import Variant
-from ascend_images.publish.index import (
-    NOTE_EPOCH,
-    NOTE_VARIANT,
-    ORDER,
-    images_of,
-    parse_index,
-    parse_manifest,
-)
+from ascend_images.publish.complete import require_complete
+from ascend_images.publish.index import NOTE_EPOCH, NOTE_VARIANT, ORDER, parse_index
 from ascend_images.publish.lock import FOLDER, committed, git, one_at_a_time, require_nothing_forgotten
 from ascend_images.publish.manifest import Joined
 from ascend_images.publish.published import FILE, Publication, Published, append, facts_of, load
@@ -74,8 +70,9 @@ def require_pinned(joined: Joined, variant: Variant) -> None:
         )
     if joined.unlocked and not stand_in:
         raise PublishRefused(
-            f"{joined.variant} was built with --unlocked, or from a lock that is not complete",
-            wanted="an image whose every package is locked",
+            f"{joined.variant} was built with --unlocked, or from a lock that is not complete, or from a ref or a base "
+            "image that versions.lock does not know",
+            wanted="an image of which everything is locked",
             do=f"invoke lock --variant {variant.name}",
         )
     if parse_candidate(joined.tag) or is_cache_tag(joined.tag):
@@ -88,8 +85,11 @@ def is_stand_in(joined: Joined, variant: Variant) -> bool:
     return joined.tag == f"{variant.tag}{SANDBOX}"
 
 
-def building_commit(root: Path, joined: Joined, dockerfile: str) -> str:
-    """Return the commit of this project that holds the rendered file which was built; raises PublishRefused."""
+def building_commit(root: Path, joined: Joined, dockerfile: str, *, stand_in: bool = False) -> str:
+    """Return the commit of this project that holds the rendered file and the locks which were built.
+
+    Raises PublishRefused. Stand-ins (`stand_in`) are built from a lock of their own.
+    """
     head = git(root, "rev-parse", "--verify", "HEAD^{commit}")
     content = committed(root, "HEAD", dockerfile)
     found = digest_of(content) if content is not None else "no such file"
@@ -99,32 +99,9 @@ def building_commit(root: Path, joined: Joined, dockerfile: str) -> str:
             wanted=f"{joined.dockerfile}: whoever reads the list of tags finds the file there",
             do="commit it, or check out the commit that was built",
         )
+    if not stand_in:
+        _require_locks(root, joined)
     return head.stdout.decode().strip()
-
-
-def require_complete(joined: Joined, repository: Repository) -> Stored:
-    """Return the index as the registry has it; raises PublishRefused unless all of what it leads to is there."""
-    subject = f"{repository.name}@{joined.digest}"
-    stored = repository.manifest(joined.digest)
-    if stored is None:
-        raise _incomplete(joined, subject)
-    found = {
-        arch.platform: entry.digest for arch, entry in images_of(parse_index(stored.content, subject), subject).items()
-    }
-    wanted = {platform: part.manifest for platform, part in joined.platforms.items()}
-    if found != wanted:
-        raise PublishRefused(
-            f"{subject}: holds {found}", wanted=str(wanted), do=f"invoke manifest --variant {joined.variant}"
-        )
-    for entry in parse_index(stored.content, subject).manifests:
-        manifest = repository.manifest(entry.digest)
-        if manifest is None:
-            raise _incomplete(joined, f"{repository.name}@{entry.digest}")
-        image = parse_manifest(manifest.content, f"{repository.name}@{entry.digest}")
-        for part in (image.config, *image.layers):
-            if not repository.has_blob(part.digest):
-                raise _incomplete(joined, f"{repository.name}@{part.digest}")
-    return stored
 
 
 def planned_moves(publication: Publication, published: Published, repository: Repository) -> list[Move]:
@@ -168,12 +145,18 @@ def promote(
         require_nothing_forgotten(root, published)
         stored = require_complete(joined, repository)
         moves = planned_moves(publication, published, repository)
-        pending = root / _PENDING / f"{publication.variant}.json"
+        pending = root / _PENDING / _pending_name(publication)
         write_atomic(pending, msgspec.json.encode(publication))
-        for move in moves:
-            if move.before != move.after:
-                repository.put(move.tag, stored.content, stored.media_type or INDEX)
-            _read_back(repository, move)
+        done: list[str] = []
+        try:
+            for move in moves:
+                if move.before != move.after:
+                    repository.put(move.tag, stored.content, stored.media_type or INDEX)
+                _read_back(repository, move)
+                done.append(move.tag)
+        except BaseException:
+            _record_done(root, publication, done)
+            raise
         append(root / FILE, [publication])
         pending.unlink(missing_ok=True)
     return moves
@@ -211,6 +194,26 @@ def publication_of(
         waived=dict.fromkeys(waived, reason),
         facts=facts_of(variant),
     )
+
+
+def _require_locks(root: Path, joined: Joined) -> None:
+    """Raise PublishRefused where HEAD has other package locks than were built, which nobody would ever build then."""
+    for platform, wanted in joined.locks.items():
+        path = f"locks/{file_name(joined.variant, parse_platform(platform))}"
+        content = committed(root, "HEAD", path)
+        found = digest_of(content) if content is not None else "no such file"
+        if found != wanted:
+            raise PublishRefused(
+                f"{joined.variant}: the commit that is checked out does not hold the {path} that was built: {found}",
+                wanted=wanted,
+                do="check out the commit that was built, or build and verify again",
+            )
+
+
+def _pending_name(publication: Publication) -> str:
+    """Return a name of its own for each tag: one file must not take the place of another repository's."""
+    of = digest_of(f"{publication.repository}:{publication.tag}".encode()).removeprefix("sha256:")
+    return f"{publication.variant}-{of[:12]}.json"
 
 
 def _require_forward(new: Publication, tag: str, stored: Stored, published: Published) -> None:
@@ -270,6 +273,15 @@ def _settle_pending(root: Path, new: Publication, repository: Repository, say: C
         path.unlink(missing_ok=True)
 
 
+def _record_done(root: Path, publication: Publication, done: Sequence[str]) -> None:
+    """Put on record the tags that stand for it already: where machines last one job, no next promotion is here."""
+    if publication.tag in done:
+        aliases = tuple(tag for tag in publication.aliases if tag in done)
+        # What ended the promotion is told; its note stays, with all that it was about to do.
+        with suppress(OSError):
+            append(root / FILE, [msgspec.structs.replace(publication, aliases=aliases)])
+
+
 def _read_back(repository: Repository, move: Move) -> None:
     stored = repository.manifest(move.tag)
     if stored is None or stored.digest != move.after:
@@ -283,14 +295,6 @@ def _read_back(repository: Repository, move: Move) -> None:
 
 def _different(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     return [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
-
-
-def _incomplete(joined: Joined, what: str) -> PublishRefused:
-    return PublishRefused(
-        f"{joined.variant}: {what} is not in the registry any more",
-        wanted=f"all of {joined.digest}",
-        do=f"invoke build --variant {joined.variant} --push, then invoke manifest --variant {joined.variant}",
-    )
 
 
 def _ordered(platforms: Mapping[str, object]) -> list[str]:

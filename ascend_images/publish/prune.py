@@ -79,16 +79,32 @@ def plan_pruning(repository: Repository, published: Published, *, keep: int, var
     # An index goes before its parts, so that what still resolves can be pulled.
     first = [digest for digest, tags in doomed.items() if tags and stored[tags[0]].media_type in INDEX_TYPES]
     ordered = [*first, *(digest for digest in doomed if digest not in first)]
-    tags = sum(len(named) for named in doomed.values())
-    return Pruning(repository.name, {digest: tuple(doomed[digest]) for digest in ordered}, len(stored) - tags)
+    return Pruning(repository.name, {digest: tuple(doomed[digest]) for digest in ordered}, len(stored) - _tags(doomed))
 
 
-def prune(repository: Repository, pruning: Pruning) -> None:
-    """Delete what was planned, if each tag still stands for it; one that moved meanwhile keeps its digest."""
+def agreed(first: Pruning, again: Pruning) -> Pruning:
+    """Return what two plans of a repository both say: what was tagged, or lost a tag, in between keeps its digest."""
+    doomed = {digest: tags for digest, tags in first.doomed.items() if again.doomed.get(digest) == tags}
+    return Pruning(first.repository, doomed, again.kept + _tags(again.doomed) - _tags(doomed))
+
+
+def prune(repository: Repository, pruning: Pruning) -> Pruning:
+    """Delete what was planned, if each tag still stands for it, and return what was deleted.
+
+    One that moved meanwhile keeps its digest. What is tagged while this goes on is not seen: whoever tags waits for it,
+    by the lock on this machine and by the concurrency group of CI.
+    """
+    deleted: dict[str, tuple[str, ...]] = {}
     for digest, tags in pruning.doomed.items():
         now = [repository.manifest(tag) for tag in tags]
         if all(one is not None and one.digest == digest for one in now):
             repository.delete(digest)
+            deleted[digest] = tags
+    return Pruning(pruning.repository, deleted, pruning.kept + _tags(pruning.doomed) - _tags(deleted))
+
+
+def _tags(doomed: Mapping[str, Sequence[str]]) -> int:
+    return sum(map(len, doomed.values()))
 
 
 def _old_candidates(stored: Mapping[str, Stored], keep: int, only: set[str], repository: Repository) -> set[str]:

@@ -71,8 +71,21 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return (self.tag, *self.aliases)
 
     def same_as(self, other: "Publication") -> bool:
-        """Say whether two publications gave the same tags to the same digest, whenever they did."""
-        return (self.repository, self.tags, self.digest) == (other.repository, other.tags, other.digest)
+        """Say whether two publications gave the same tags to the same digest, and why they might, whenever they did."""
+        decides = ("repository", "tags", "digest", "identity", "checks", "waived", "signed")
+        return all(getattr(self, name) == getattr(other, name) for name in decides)
+
+    def after(self, before: "Publication") -> "Publication":
+        """Return this publication with what an earlier one of the same digest has shown of it besides.
+
+        So a verification that asks less, or a promotion without a signature, takes nothing back.
+        """
+        if (self.digest, self.identity) != (before.digest, before.identity):
+            return self
+        stronger = before if _shows_more(before, self) else self
+        return msgspec.structs.replace(
+            self, checks=stronger.checks, waived=stronger.waived, signed=self.signed or before.signed
+        )
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,13 +99,22 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return tuple(one for one in self.publications if one.repository == repository and tag in one.tags)
 
     def with_more(self, *more: Publication) -> "Published":
-        """Return the file with publications added, but for one that repeats the last of its tag word for word."""
+        """Return the file with publications added, but for one that adds nothing to the last of its tag."""
         kept = list(self.publications)
         for one in more:
             before = Published(publications=tuple(kept)).of_tag(one.repository, one.tag)
-            if not before or not before[-1].same_as(one):
-                kept.append(one)
+            added = one.after(before[-1]) if before else one
+            if not before or not before[-1].same_as(added):
+                kept.append(added)
         return Published(publications=tuple(kept))
+
+
+def _shows_more(one: Publication, other: Publication) -> bool:
+    """Say whether all that passed for the other passed for one as well, and that with more, or less was waived."""
+    passed = {platform: set(names) for platform, names in one.checks.items()}
+    covers = all(set(names) <= passed.get(platform, set()) for platform, names in other.checks.items())
+    differs = (one.checks, one.waived.keys()) != (other.checks, other.waived.keys())
+    return differs and covers and one.waived.keys() <= other.waived.keys()
 
 
 def facts_of(variant: Variant) -> Facts:

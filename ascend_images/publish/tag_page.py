@@ -27,7 +27,7 @@ def page(words: Words, pins: Pins, variants: Sequence[Variant], published: Publi
     parts = [f"# {words.title}", f"<!-- {words.made} -->", words.intro if newest else words.nothing]
     for head, group in ((words.supported, current), (words.history, ended)):
         if group:
-            rows = [_row(words, pins, one, end) for one, end in group]
+            rows = [_row(words, pins, one, end, published) for one, end in group]
             parts += [f"## {head}", _table(words.columns, rows)]
     parts.append(f"## {words.planned}")
     if waiting:
@@ -93,11 +93,13 @@ def _names(one: Publication, variant: Variant) -> bool:
     return (one.variant, one.repository, one.tag) == (variant.name, variant.repository, variant.tag)
 
 
-def _row(words: Words, pins: Pins, one: Publication, end: str) -> list[str]:
+def _row(words: Words, pins: Pins, one: Publication, end: str, published: Published) -> list[str]:
     notes = []
     if one.waived:
         notes.append(words.not_on_npu.format(why="; ".join(sorted(set(one.waived.values())))))
-    tags = [f"`{one.repository}:{tag}`" for tag in one.tags]
+    # An alias stands for what was published under it last.
+    aliases = [alias for alias in one.aliases if published.of_tag(one.repository, alias)[-1] == one]
+    tags = [f"`{one.repository}:{tag}`" for tag in (one.tag, *aliases)]
     return [
         _lines([*tags, *_experimental(words, one.facts), *map(_cell, notes)]),
         _lines(one.platforms),

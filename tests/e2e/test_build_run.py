@@ -445,5 +445,5 @@ def test_the_engine_of_the_docker_context_in_use_builds(
     (record,) = build([plan], stream=io.StringIO())
     assert inspect(plan.image)["Id"] == record.digest
 
-    (record,) = build([plan_of("default", run("echo"), choices=Choices(builder="default"))], stream=io.StringIO())
+    (record,) = build([plan_of("default", run("echo"))], builders=("default",), stream=io.StringIO())
     assert record.builder == "default", "the engine of another context than the one in use"

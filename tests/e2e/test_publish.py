@@ -192,7 +192,9 @@ def test_what_does_not_pass_moves_nothing_wrongly_and_a_second_run_ends_it(
     assert now[ALIAS] == (new.digest if "written" in what else old.digest)
     world.promote("a2")
     assert set(standing(world).values()) == {new.digest}
-    assert [one.digest for one in load(world.root / FILE).publications] == [old.digest, new.digest]
+    # What was done before an alias failed is on record of its own.
+    times = 2 if "alias" in what else 1
+    assert [one.digest for one in load(world.root / FILE).publications] == [old.digest, *[new.digest] * times]
 
 
 @pytest.mark.parametrize("what", ["down", "500", "disk full", "login expired"])

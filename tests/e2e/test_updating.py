@@ -216,4 +216,4 @@ def test_a_bump_changes_nothing_where_a_remote_is_down(project: Project) -> None
     shutil.rmtree(Path(project.environment["XDG_CACHE_HOME"]))
     project.invoke("bump", "six", "1.9", code=6)
     assert project.clean
-    assert list((project.folder / "build").iterdir()) == []
+    assert [path.name for path in (project.folder / "build").iterdir()] == ["turns"]

@@ -1,5 +1,7 @@
 """`invoke bump`: what it plans, what it refuses, and that it changes all that belongs together or nothing."""
 
+import fcntl
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +12,12 @@ import pytest
 from ascend_images import bumping, generated, project_change
 from ascend_images.bumping import Wishes, bump, pairs, planned
 from ascend_images.errors import AscendImagesError, BadInput, CheckFailed, LookupIncomplete, MissingTool
+from ascend_images.files import write_atomic
 from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, inputs_hash
 from ascend_images.pins.versions_lock import FILE, LockedRef, VersionsLock
 from ascend_images.project_change import CONCERNED
+from ascend_images.publishing import tags
 from ascend_images.selection import PINS_FILE, Selection, select
 from tests.lock_kit import ROOT
 from tests.remotes import TODAY
@@ -243,7 +247,20 @@ def test_pins_locks_and_rendered_files_change_together(project: Path, lock: Call
     assert (project / PINS_FILE).read_text() == PINS.replace('six = "1.0"', 'six = "1.9"')
     assert told.startswith("Bump small.six 1.0 -> 1.9\n\nbefore -> after\n\npins\n  package six: 1.0 -> 1.9 (small)")
     assert said == ["small: locked"]
-    assert list((project / "build").iterdir()) == []
+    assert [path.name for path in (project / "build").iterdir()] == ["turns"]
+
+
+def test_lists_of_tags_that_are_out_of_date_by_then_are_told(project: Path, lock: Callable[..., None]) -> None:
+    """Lint refuses them; a project that keeps none is told nothing."""
+    page = project / "docs" / "supported_tags.md"
+    write_atomic(page, "of old pins\n")
+    told = run(project, SIX)
+    assert told.endswith(
+        "out of date: docs/supported_tags.md\nout of date: docs/supported_tags.zh.md\n  next:   invoke tags"
+    )
+    assert page.read_text() == "of old pins\n"
+    tags(project)
+    assert "invoke tags" not in run(project, {"small.six": "1.8"})
 
 
 def test_a_source_leaves_no_old_ref_behind_in_the_lock(project: Path, lock: Callable[..., None]) -> None:
@@ -259,6 +276,36 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(project: Path, lock: Callab
     assert told.startswith("Bump small.six 1.0 -> 1.9: nothing was written\n\n")
     assert "package six: 1.0 -> 1.9" in told
     assert state(project) == before
+
+
+def test_a_checkout_of_no_source_is_refused_and_one_of_another_stack_is_not(
+    project: Path, lock: Callable[..., None], tmp_path: Path
+) -> None:
+    before = state(project)
+    with pytest.raises(BadInput, match='--source: unknown source "vlm"') as error:
+        run(project, SIX, sources={"vlm": tmp_path})
+    assert error.value.wanted == 'did you mean "vllm"?'
+    assert state(project) == before
+    assert run(project, SIX, sources={"VLLM": tmp_path}).startswith("Bump small.six")
+
+
+def test_a_bump_waits_for_whoever_holds_the_locks_and_reads_what_that_one_wrote(
+    project: Path, lock: Callable[..., None]
+) -> None:
+    (project / "build" / "turns").mkdir(parents=True)
+    holder = os.open(project / "build" / "turns" / "locks", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text.startswith("locks: waiting"):
+            (project / PINS_FILE).write_text(PINS.replace("1.26.4", "1.26.3"))
+            os.close(holder)
+
+    bump(project, Wishes(typed=SIX), say)
+    assert said == ["locks: waiting for another invoke lock or bump to end (process unknown)", "small: locked"]
+    assert (project / PINS_FILE).read_text() == PINS.replace("1.26.4", "1.26.3").replace('six = "1.0"', 'six = "1.9"')
 
 
 def test_what_is_pinned_already_changes_nothing(project: Path) -> None:

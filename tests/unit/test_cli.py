@@ -341,8 +341,9 @@ def test_a_signal_ends_a_command_as_an_interruption_does(signum: int) -> None:
 
 def test_a_day_is_read_and_nothing_else_is_one() -> None:
     assert cli.day("2026-01-31", "--as-of") == date(2026, 1, 31)
+    assert cli.day("9999-12-30", "--as-of") == date(9999, 12, 30)
     assert cli.day("", "--as-of") is None
-    for text in ("yesterday", "2026-13-01", "31.01.2026"):
+    for text in ("yesterday", "2026-13-01", "31.01.2026", "9999-12-31"):
         with pytest.raises(BadInput, match=f"--as-of {text}") as caught:
             cli.day(text, "--as-of")
         assert caught.value.wanted == "a day: YYYY-MM-DD"

@@ -512,4 +512,4 @@ def test_two_locks_at_once_take_turns(tmp_path: Path) -> None:
 
         with locking.alone(tmp_path, say):
             pass
-    assert said == [f"locks: waiting for another invoke lock to end (process {other.pid})"]
+    assert said == [f"locks: waiting for another invoke lock or bump to end (process {other.pid})"]

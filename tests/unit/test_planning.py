@@ -4,6 +4,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ascend_images.images.cache import Cache
 from ascend_images.images.plan import BuildPlan, Choices
 from ascend_images.images.rendered import image_json_path, write_rendered
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.versions_lock import LockedBase, VersionsLock
 from ascend_images.planning import Wishes, name_suffix, plans_for
 from ascend_images.selection import select
 
@@ -115,6 +117,53 @@ def test_changed_pins_with_a_name_of_their_own_are_pushed_under_it(plan: Plan, n
     assert "mine-x86_64" in one.local_image or one.local_image.startswith("registry.example/team/x:")
     assert one.image.startswith(f"{one.variant.repository}:candidate-a2-")
     assert one.image != plan("evalscope=1.11.0", f"{name}2", choices=PUSH).image, "of other pins"
+
+
+PINNED = f"sha256:{'1' * 64}"
+
+
+@pytest.fixture
+def digest_of_base(folder: Path) -> None:
+    """Has versions.lock know the digest of a2's base."""
+    base = LockedBase(
+        image="quay.io/ascend/cann:9.1.0-910b-ubuntu22.04-py3.12",
+        index=PINNED,
+        platforms={"linux/amd64": f"sha256:{'2' * 64}"},
+        learned=date(2026, 11, 30),
+        how="a test",
+    )
+    path = folder / "versions.lock"
+    path.write_text(str(VersionsLock.load(path).having(base)))
+    write_rendered(folder, select(folder, ("a2",)).variants)
+
+
+BASES = [
+    "evil.example/any:mine",
+    f"evil.example/any:mine@sha256:{'3' * 64}",
+    "mirror.example/cann:9.1.0-910b-ubuntu22.04-py3.12",
+]
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_base_from_elsewhere_is_a_change_unless_it_is_the_pinned_digest(
+    plan: Plan, base: str, known: bool, request: pytest.FixtureRequest
+) -> None:
+    if known:
+        request.getfixturevalue("digest_of_base")
+    assert plan(base_image=base, choices=Choices(base_image=base)).image, "what stays here is named as it was"
+    pushed = Choices(push=True, base_image=base)
+    with pytest.raises(PublishRefused, match="is the name of what") as error:
+        plan(base_image=base, choices=pushed)
+    assert error.value.exit_code == 7
+    assert plan(MINE, base_image=base, choices=pushed).suffix == "", "under a name of its own"
+
+
+def test_the_pinned_base_from_another_place_is_no_change(plan: Plan, digest_of_base: None) -> None:
+    base = f"registry.example/cann:9.1.0-910b-ubuntu22.04-py3.12@{PINNED}"
+    one = plan(base_image=base, choices=Choices(push=True, base_image=base))
+    assert (one.suffix, one.base) == ("", base)
+    assert one.image == plan(choices=PUSH).image
 
 
 @pytest.mark.subprocess

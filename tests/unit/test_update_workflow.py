@@ -11,17 +11,19 @@ from tests.workflow_runner import Hub
 
 pytestmark = pytest.mark.subprocess
 
-#: Stands for invoke: two pins are newer, one of which cannot be moved; `propose` is the real one.
+#: Stands for invoke: three pins are newer, one of which cannot be moved; that of another changes a script as well, as
+#: foreign code in the same job may. `take` and `propose` are the real ones.
 INVOKE = """\
 #!{python}
 import subprocess, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from ascend_images import proposing, workflow
+from ascend_images import proposing, taking, workflow
+from ascend_images.errors import AscendImagesError
 from ascend_images.updating import Outdated, Update
 words = sys.argv[1:]
 if words[0] == "updates":
-    commands = ["invoke bump ms-swift.one 2", "invoke bump ms-swift.two release/3"]
+    commands = [f"invoke bump ms-swift.{{name}}" for name in ("one 2", "two release/3", "three 4")]
     found = [Update(kind="package", name="x", pinned="1", variants=("a2",), newest="2", bump=line) for line in commands]
     print(workflow.tell(workflow.updates(Outdated(variants=("a2",), updates=tuple(found), not_reached={{}}))))
     sys.exit(6)  # a host gave no answer
@@ -29,9 +31,19 @@ if words[0] == "bump":
     if words[1] == "ms-swift.one":
         sys.exit(2)
     Path("versions.toml").write_text(f"{{words[1]}} = {{words[2]}}\\n")
+    if words[1] == "ms-swift.three":
+        Path("scripts/setup.sh").write_text("#!/bin/sh\\necho foreign\\n")
     subprocess.run(["git", "commit", "--quiet", "--all", "--message", "Bump"], check=True)
 if words[0] == "diff":
     print("| pin | was | is |")
+if words[0] == "take":
+    try:
+        print(taking.take(Path.cwd(), Path(words[2])))
+    except AscendImagesError as error:
+        sys.exit(str(error))
+if words[0] == "tags":
+    Path("docs").mkdir()
+    Path("docs/supported_tags.md").write_text("tags\\n")
 if words[0] == "propose":
     options = dict(zip(words[1::2], words[2::2], strict=True))
     wish = proposing.Proposal(
@@ -83,7 +95,14 @@ def test_each_pin_that_can_be_moved_becomes_a_pull_request(hub: Hub, tmp_path: P
     # A host that gave no answer and a pin that could not be moved are seen, and keep nothing else back.
     assert results == {"outdated": "failure", "bump": "failure", "propose": "failure"}, "\n\n".join(hub.log)
     assert git(hub.origin, "branch", "--format=%(refname:short)").split() == ["main", "update/ms-swift.two-release-3"]
-    assert git(hub.origin, "show", "update/ms-swift.two-release-3:versions.toml") == "ms-swift.two = release/3\n"
+    branch = "update/ms-swift.two-release-3"
+    assert git(hub.origin, "show", f"{branch}:versions.toml") == "ms-swift.two = release/3\n"
+    # A test of the lists of tags fails where they do not answer the pins.
+    assert git(hub.origin, "show", f"{branch}:docs/supported_tags.md") == "tags\n"
+    told = git(hub.origin, "log", "--format=%s, %an", f"main..{branch}").splitlines()
+    assert told == ["Bump ms-swift.two to release/3, github-actions[bot]", "Bump, github-actions[bot]"]
+    (refusal,) = (text for text in hub.log if "scripts/setup.sh is changed" in text)
+    assert refusal.startswith("propose : invoke take")
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked == [
         *("pr", "create", "--head", "update/ms-swift.two-release-3", "--base", "main"),

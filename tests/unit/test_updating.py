@@ -236,7 +236,7 @@ def test_sources_whose_files_cannot_be_read_are_told_and_packages_are_held_again
 
     monkeypatch.setattr("ascend_images.trial.read_demands", lost)
     found = ask()
-    assert list(found.not_reached.values()) == [("what the sources of small ask for",)]
+    assert list(found.not_reached.values()) == [("what vllm, moving of small ask for",)]
     assert [broken.rule for broken in by_name(found)["six"].breaks] == ["demand"], "vllm declares six<2"
     assert by_name(found)["opencv-python-headless"].breaks[0].rule == "demand"
 

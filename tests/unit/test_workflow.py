@@ -1,6 +1,7 @@
 """What workflows are told: what is to be built, where it is verified, what was published meanwhile, what is newer."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,18 @@ import pytest
 
 from ascend_images import publishing, workflow
 from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.pins.load import load as load_pins
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.questions import asked, is_commit
+from ascend_images.pins.resolve import resolve_all
+from ascend_images.pins.versions_lock import FILE as VERSIONS_LOCK
+from ascend_images.pins.versions_lock import LockedBase, LockedRef, LockedRun, VersionsLock
 from ascend_images.publish.manifest import write_joined
 from ascend_images.publish.published import FILE, load
 from ascend_images.trial import Broken
 from ascend_images.updating import Outdated, Update
+from tests import publish_kit
 from tests.publish_kit import FakeRegistry, World, commit, repository
 
 pytestmark = pytest.mark.subprocess
@@ -31,11 +38,43 @@ def complete(root: Path, name: str) -> None:
         path.write_text(str(msgspec.structs.replace(lock, incomplete=(), packages=hashed)))
 
 
+def answer(root: Path) -> None:
+    """Have versions.lock answer whatever the variants ask of it."""
+    questions = asked(resolve_all(load_pins(root / "versions.toml"), allow_broken=True))
+    told: dict[str, Any] = {"learned": date(2026, 11, 30), "how": "by a test"}
+    lock = VersionsLock(
+        git=tuple(
+            LockedRef(
+                repository=one.repository,
+                ref=one.ref,
+                kind="commit" if is_commit(one.ref) else "tag",
+                commit=one.ref if is_commit(one.ref) else "1" * 40,
+                submodules=(),
+                **told,
+            )
+            for one in questions.refs
+        ),
+        base=tuple(
+            LockedBase(
+                image=one.image, platforms={arch.platform: f"sha256:{'2' * 64}" for arch in one.platforms}, **told
+            )
+            for one in questions.bases
+        ),
+        run=tuple(LockedRun(url=one.url, sha256=one.sha256 or "3" * 64, bytes=1, **told) for one in questions.runs),
+    )
+    (root / VERSIONS_LOCK).write_text(str(lock), encoding="utf-8")
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     registry = FakeRegistry()
     (tmp_path / "project").mkdir()
     world = World(tmp_path / "project", lambda name: repository(registry, name), registry)
+    answer(world.root)
+    pins = load_pins(world.root / "versions.toml")
+    monkeypatch.setattr(publish_kit, "pins", lambda: pins)
+    locks = world.root / "locks"
+    monkeypatch.setattr(publish_kit, "lock_text", lambda name, arch: (locks / file_name(name, arch)).read_bytes())
     for name in ("a2", "a3"):
         complete(world.root, name)
     commit(world.root)
@@ -65,6 +104,20 @@ def test_what_is_not_published_is_built_and_what_could_not_be_is_told(world: Wor
 def test_a_lock_that_is_not_there_is_told(world: World) -> None:
     (world.root / "locks" / "a3.arm64.txt").unlink()
     assert workflow.plan(world.root, (), BOTH).left_out["a3"].startswith("a3.arm64.txt is not there")
+
+
+def test_a_pin_that_versions_lock_does_not_answer_is_told(world: World) -> None:
+    """What is taken as it is today could never be published: each architecture may have taken another."""
+    lock = VersionsLock.load(world.root / VERSIONS_LOCK)
+    (base,) = (one for one in lock.base if one.image.endswith("cann:9.1.0-a3-ubuntu22.04-py3.12"))
+    others = tuple(one for one in lock.base if one != base)
+    (world.root / VERSIONS_LOCK).write_text(str(msgspec.structs.replace(lock, base=others)))
+    plan = workflow.plan(world.root, (), BOTH)
+    assert [one.name for one in plan.variants] == ["a2"]
+    assert plan.left_out["a3"] == f"the base image is {base.image}, not locked: invoke lock --variant a3"
+    (world.root / VERSIONS_LOCK).write_text(str(msgspec.structs.replace(lock, base=others, git=())))
+    assert " more): invoke lock --variant a3" in workflow.plan(world.root, (), BOTH).left_out["a3"]
+    assert planned(world, "a3") == ["a3"]
 
 
 def test_what_is_published_is_built_again_once_it_would_be_another(world: World) -> None:

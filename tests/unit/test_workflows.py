@@ -228,6 +228,35 @@ def test_a_trial_is_locked_built_and_verified_but_not_promoted() -> None:
     assert not meets("promote", "evalscope=1.11.0")
 
 
+def test_what_was_promoted_before_a_run_was_cancelled_is_put_on_record() -> None:
+    jobs = load("images.yml")["jobs"]
+    (upload,) = (one for one in jobs["promote"]["steps"] if one.get("with", {}).get("name") == "published")
+    assert holds(upload["if"], {"cancelled": True})
+    for result in ("success", "failure", "cancelled", "skipped"):
+        context = {"cancelled": True, "needs": {"promote": {"result": result}}}
+        assert holds(jobs["index"]["if"], context) is (result != "skipped")
+    # No other job goes on.
+    ended = {one: {"result": "success", "outputs": {"any": "true"}} for one in jobs}
+    going_on = [
+        name
+        for name, job in jobs.items()
+        if "needs" in job and holds(job["if"], {"cancelled": True, "needs": ended, "inputs": {"overrides": ""}})
+    ]
+    assert going_on == ["index"]
+
+
+def test_a_commit_of_a_job_that_may_run_foreign_code_is_looked_at_before_any_code_of_it_runs() -> None:
+    lines = [command for step, command in COMMANDS if (step.workflow, step.job) == ("update.yml", "propose")]
+    own = [typed_by(command)[:2] for command in lines if command.startswith("invoke")]
+    assert own == [["invoke", verb] for verb in ("take", "diff", "tags", "propose")]
+    assert not any("git" in typed_by(command) for command in lines)
+    steps = [step for step in ALL if (step.workflow, step.job) == ("update.yml", "propose")]
+    took = next(number for number, step in enumerate(steps) if "take" in str(step.data.get("run")))
+    assert "download-artifact" in steps[took - 1].data["uses"]
+    # The artifact lies where nothing of the project's does.
+    assert steps[took - 1].data["with"]["path"] == "build/patches"
+
+
 @pytest.mark.parametrize("overrides", [None, ""])
 def test_without_overrides_nothing_is_locked_anew_and_all_is_promoted(overrides: str | None) -> None:
     assert not meets("lock", overrides)
@@ -271,6 +300,7 @@ def test_the_records_of_one_variant_are_not_those_of_another_with_a_longer_name(
         ("a.c == 'it''s'", True),
         ("!cancelled() && (a.c == 'no' || a.b == '')", True),
         ("fromJSON(a.d)", [1]),
+        ("always() && a.b != 'skipped'", True),
     ],
 )
 def test_expressions(text: str, value: Any) -> None:

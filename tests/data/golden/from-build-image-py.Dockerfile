@@ -377,7 +377,7 @@ if [[ -n ${UV_DEFAULT_INDEX-} ]]; then export PIP_INDEX_URL=$UV_DEFAULT_INDEX; f
 # A wheel of it that was brought along is taken without asking any index.
 if compgen -G '/wheels/uv-*.whl' >/dev/null; then export PIP_NO_INDEX=1; fi
 cat >/build/uv.txt <<'EOT'
-uv==0.13.9 --hash=sha256:d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19 --hash=sha256:5435c5ce14a56431208ca0996416d310f1598e8c2c8ba707688985a16bb82dbe
+uv==0.13.9 --hash=sha256:d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19 --hash=sha256:5435c5ce14a56431208ca0996416d310f1598e8c2c8ba707688985a16bb82dbe --hash=sha256:ecb6028d79dc96fbeafffe5c8af62a7099487ebc05a701e76714eebcffd06375
 EOT
 python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --root-user-action ignore --no-compile --no-deps \
   --require-hashes --find-links /wheels --target /build/uv --requirement /build/uv.txt

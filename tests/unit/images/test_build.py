@@ -19,13 +19,14 @@ from ascend_images.images.engine import Answer, Engine, ImageStore
 from ascend_images.images.gate import load_lock
 from ascend_images.images.network import Network
 from ascend_images.images.outcome import Failure, Outcome, summary_path
-from ascend_images.images.plan import Choices
+from ascend_images.images.plan import BuildPlan, Choices
 from ascend_images.images.progress import FailedStep
 from ascend_images.images.readback import Config, Layer, Made
-from ascend_images.images.record import record_of
-from ascend_images.images.run import Ended, Interrupted
+from ascend_images.images.record import TRIED_AGAIN, record_of
+from ascend_images.images.run import Ended, Interrupted, Job
 from ascend_images.images.transient import RETRIES, is_transient
 from ascend_images.pins.platform import Arch
+from tests.unit.images.conftest import lock_of
 from tests.unit.images.test_builders import DOWN, Docker
 
 INFO = {
@@ -280,6 +281,114 @@ def test_an_export_that_the_engine_lost_a_layer_of_is_tried_again(plan_of, monke
     assert record.variant == "a2"
     assert begun == ["a2 amd64"] * 2
     assert "a2 amd64: the engine lost a layer while it exported the image: tried again" in out.getvalue()
+
+
+def test_a_second_try_goes_on_in_the_log_of_the_first_and_its_time_counts_with_it(
+    plan_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Job] = []
+
+    def run(next_job, *, on_end, **_: object) -> None:
+        for failure, seconds in ((LOST, 70.0), (None, 2.0)):
+            jobs.append(next_job())
+            jobs[-1].log.parent.mkdir(parents=True, exist_ok=True)
+            with jobs[-1].log.open("a" if jobs[-1].again else "w") as log:
+                log.write(f"try {len(jobs)}\n")
+            on_end(Ended(jobs[-1], 0 if failure is None else 1, seconds, failure))
+
+    monkeypatch.setattr(build_module, "run_next", run)
+    monkeypatch.setattr(
+        build_module._Build,
+        "_record",
+        lambda _self, plan, _metadata, seconds: msgspec.structs.replace(record_for(plan), seconds=seconds),
+    )
+    (record,) = build([plan_of()], stream=io.StringIO(), run=engine)
+    assert record.seconds == 72.0
+    assert [job.again for job in jobs] == [False, True]
+    assert jobs[0].log.read_text() == f"try 1\n{TRIED_AGAIN}\ntry 2\n"
+
+
+def test_an_image_that_no_builder_is_left_to_try_again_is_a_failure(
+    plan_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two are built by a builder that is lost: one failed by that, the other by what would be tried again."""
+    docker = Docker()
+
+    def run(next_job, *, on_end, **_: object) -> None:
+        first, second = next_job(), next_job()
+        del docker.nodes["farm"]
+        on_end(Ended(first, 1, 2.0, None))
+        on_end(Ended(second, 1, 3.0, LOST))
+        assert next_job() is None
+
+    monkeypatch.setattr(build_module, "run_next", run)
+    plans = [plan_of(name, Arch.ARM64, choices=Choices(push=True)) for name in ("a2", "a3")]
+    with pytest.raises(BuildFailed, match="2 of 2 images could not be built"):
+        build(plans, builders=("farm",), jobs=2, stream=io.StringIO(), run=docker)
+    data = json.loads(summary_path(tmp_path).read_text())
+    assert data["skipped"] == []
+    assert sorted(one["seconds"] for one in data["failed"]) == [2.0, 3.0]
+    assert all("does not answer any more" in one["error"] for one in data["failed"])
+
+
+CHANGED = "a3 amd64: its lock or its Dockerfile was changed after the call had begun"
+
+
+def change_lock(plan: BuildPlan) -> None:
+    plan.lock.write_text(str(lock_of(plan.variant, plan.arch, incomplete=("another",))))
+
+
+def change_dockerfile(plan: BuildPlan) -> None:
+    plan.rendered.file.write_text(f"{plan.rendered.text}RUN true\n")
+
+
+def remove_lock(plan: BuildPlan) -> None:
+    plan.lock.unlink()
+
+
+@pytest.mark.parametrize("change", [change_lock, change_dockerfile, remove_lock])
+def test_an_image_whose_files_were_changed_before_it_begins_is_not_begun(
+    plan_of, change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = [plan_of("a2"), plan_of("a3"), plan_of("a2-openeuler")]
+    begun: list[str] = []
+
+    def run(next_job, *, on_end, **_: object) -> None:
+        first = next_job()
+        change(plans[1])
+        on_end(Ended(first, 0, 1.0, None))
+        begun.append(first.name)
+        processes_that_end_with(None, begun=begun)(next_job, on_end=on_end)
+
+    monkeypatch.setattr(build_module, "run_next", run)
+    monkeypatch.setattr(build_module._Build, "_record", lambda _self, plan, *_: record_for(plan))
+    with pytest.raises(BuildFailed, match="1 of 3 images could not be built: a3 amd64"):
+        build(plans, jobs=1, stream=io.StringIO(), run=engine)
+    assert begun == ["a2 amd64", "a2-openeuler amd64"]
+    (failed,) = json.loads(summary_path(tmp_path).read_text())["failed"]
+    assert failed["error"].startswith(CHANGED)
+    assert plans[1].log.read_text().startswith(CHANGED)
+
+
+def test_an_image_whose_files_were_changed_while_it_was_built_has_no_record(
+    plan_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of("a3")
+    plan.record.parent.mkdir(parents=True)
+    plan.record.write_text("of the image that had the name before")
+
+    def run(next_job, *, on_end, **_: object) -> None:
+        job = next_job()
+        change_lock(plan)
+        assert not on_end(Ended(job, 0, 1.0, None))
+
+    monkeypatch.setattr(build_module, "run_next", run)
+    monkeypatch.setattr(build_module, "read_metadata", lambda *_: None)
+    with pytest.raises(BuildFailed, match="a3 amd64"):
+        build([plan], stream=io.StringIO(), run=engine)
+    (failed,) = json.loads(summary_path(tmp_path).read_text())["failed"]
+    assert failed["error"].startswith(CHANGED)
+    assert not plan.record.exists()
 
 
 def test_an_engine_that_goes_on_losing_layers_is_believed(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:

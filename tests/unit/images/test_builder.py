@@ -64,12 +64,6 @@ def test_the_own_builder_of_an_engine_behind_another_context_is_called_by_that_c
     assert run.asked == [["docker", "buildx", "inspect", "farm"]]
 
 
-def test_the_engine_of_another_context_is_refused_with_the_way_to_it() -> None:
-    with pytest.raises(MissingTool, match="the engine of another docker context") as error:
-        find_builder("default", context="farm", run=answering(OWN))
-    assert error.value.do.startswith("DOCKER_CONTEXT=default invoke build")
-
-
 def test_what_is_not_the_nodes_own_platform_is_emulated() -> None:
     found = find_builder(run=answering(OWN))
     assert not found.emulates(Arch.AMD64)

@@ -9,6 +9,7 @@ import pytest
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images.builder import Builder
 from ascend_images.images.builders import (
+    CostsOn,
     Site,
     costs_on,
     fault_of,
@@ -227,6 +228,33 @@ def test_costs_are_told_of_each_image_once_and_of_each_builder(plan_of, monkeypa
     monkeypatch.setattr("ascend_images.images.cost.free_bytes", lambda _: GB)
     with pytest.raises(MissingTool, match=r"has 1\.0 GB free"):
         costs_on(sites(OWN, ARM), plans, locks, run=lambda _: Answer(1, "", "")).require_room()
+
+
+def test_an_image_costs_nothing_on_a_builder_that_would_emulate_it_where_another_one_need_not(
+    plan_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typed architectures allow emulation; the schedule still gives an image to a machine of its own first."""
+    choices = Choices(push=True, arch_typed=True)
+    plans = [plan_of("a2", Arch.ARM64, choices=choices)]
+    emulator = replace(OWN, platforms=OWN.natives | {"linux/arm64"})
+    monkeypatch.setattr(
+        "ascend_images.images.cost.free_bytes", lambda engine: GB if engine.context == "default" else None
+    )
+
+    def costs(*builders: Builder) -> CostsOn:
+        return costs_on(sites(*builders), plans, [load_lock(plans[0])], run=lambda _: Answer(1, "", ""))
+
+    both = costs(emulator, ARM)
+    assert [line.partition(" about")[0] for line in both.said] == [
+        "cost: a2 arm64:",
+        "builder arm: if it built all: cost:",
+    ]
+    assert "EMULATED" not in "\n".join(both.said)
+    both.require_room()
+    alone = costs(emulator)
+    assert "EMULATED" in "\n".join(alone.said)
+    with pytest.raises(MissingTool, match="free"):
+        alone.require_room()
 
 
 def test_a_builder_needs_room_for_the_largest_image_where_others_take_the_rest(

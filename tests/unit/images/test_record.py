@@ -12,7 +12,7 @@ from ascend_images.images.candidate import identity, parse_candidate
 from ascend_images.images.gate import load_lock
 from ascend_images.images.plan import Choices
 from ascend_images.images.readback import Config, Layer, Made
-from ascend_images.images.record import Record, load_record, record_of, write_record
+from ascend_images.images.record import TRIED_AGAIN, Record, load_record, record_of, write_record
 from ascend_images.images.sources import LocalSource
 
 LAYER = Layer(digest="sha256:l", media_type="application/vnd.oci.image.layer.v1.tar+zstd", compression="zstd", bytes=9)
@@ -110,6 +110,14 @@ def test_a_cache_that_was_not_exported_is_on_record(plan_of) -> None:
     plan.log.write_text("#1 exporting cache to registry\n#1 NO CACHE: connection refused\n")
     assert record(plan).not_cached == "connection refused"
     assert record(plan_of()).not_cached == "", "nobody asked for one"
+
+
+def test_a_cache_that_only_an_earlier_try_did_not_export_was_exported(plan_of) -> None:
+    plan = plan_of(choices=Choices(cache_to=(Cache(type="registry"),)))
+    plan.log.parent.mkdir(parents=True)
+    lost = "#7 exporting cache to registry\n#7 NO CACHE: connection refused\n"
+    plan.log.write_text(f"{lost}{TRIED_AGAIN}\n#7 exporting cache to registry\n#7 DONE 1.0s\n")
+    assert record(plan).not_cached == ""
 
 
 def test_the_record_of_what_was_pushed_names_its_candidate(plan_of) -> None:

@@ -108,6 +108,12 @@ def test_a_log_is_begun_anew(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "one.log").read_text() == ""
 
 
+def test_the_log_of_another_try_goes_on_where_that_of_the_first_ended(tmp_path: Path) -> None:
+    go([job(tmp_path, "one", "print('lost', file=sys.stderr)")])
+    go([job(tmp_path, "one", "print('made', file=sys.stderr)", again=True, note="builder: farm")])
+    assert (tmp_path / "logs" / "one.log").read_text() == "lost\nbuilder: farm\nmade\n"
+
+
 def test_no_more_run_at_a_time_than_asked_for(tmp_path: Path) -> None:
     for at_once in (1, 2):
         seen, ended = go([job(tmp_path, f"j{n}", "time.sleep(0.1)") for n in range(4)], at_once)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_images.images.builder import Builder
-from ascend_images.images.schedule import Schedule, Work, Worker
+from ascend_images.images.schedule import Schedule, Work, Worker, takers
 from ascend_images.pins.platform import Arch
 
 AMD, ARM = Arch.AMD64, Arch.ARM64
@@ -106,6 +106,24 @@ def test_an_image_that_is_put_back_comes_last() -> None:
         order.append(taken[0].name)
         schedule.ended(taken[0])
     assert order == ["b", "c", "a"]
+
+
+def test_an_image_whose_last_builder_is_lost_is_not_put_back() -> None:
+    works = [work("x", ARM), work("y", ARM)]
+    schedule = Schedule(works, [worker("amd", AMD), worker("arm", ARM, jobs=2)])
+    all_taken(schedule)
+    assert schedule.put_back(works[0])
+    assert schedule.lose("arm") == [works[0]]
+    assert not schedule.put_back(works[1])
+    assert all_taken(schedule) == []
+
+
+def test_who_may_be_given_an_image_emulates_only_where_nobody_is_native() -> None:
+    amd, arm = worker("amd", AMD, emulates=True), worker("arm", ARM)
+    asked = work("y", ARM, may_emulate=True)
+    assert takers(asked, [amd, arm]) == [arm]
+    assert takers(asked, [amd]) == [amd]
+    assert takers(work("z", ARM), [amd]) == []
 
 
 def test_what_a_lost_builder_would_have_built_goes_to_another_one_or_nowhere() -> None:

@@ -77,3 +77,21 @@ def test_git_is_asked_and_nothing_of_the_checkout_is_run_or_written(tmp_path: Pa
     assert "with uncommitted changes" in found.note
     assert (tmp_path / ".git/index").read_bytes() == index
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.subprocess
+def test_a_repository_of_the_callers_is_not_asked_in_the_checkouts_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a git hook, which runs with GIT_DIR and GIT_INDEX_FILE set."""
+    heads = []
+    for name in ("vllm", "callers"):
+        subprocess.run(["git", "init", "-q", tmp_path / name], check=True)
+        who = ["-c", "user.name=T", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", tmp_path / name, *who, "commit", "-q", "--allow-empty", "-m", name], check=True)
+        heads.append(elsewhere._git(tmp_path / name, "rev-parse", "HEAD"))
+    for variable, path in (("GIT_DIR", ""), ("GIT_INDEX_FILE", "index"), ("GIT_OBJECT_DIRECTORY", "objects")):
+        monkeypatch.setenv(variable, str(tmp_path / "callers/.git" / path))
+    one = variant({}, sources=(source("vllm", requirements=FILES, commit=heads[0]),))
+    assert heads[0] != heads[1]
+    assert read_elsewhere(one, {"vllm": tmp_path / "vllm"}) == ()

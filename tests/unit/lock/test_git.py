@@ -323,6 +323,43 @@ def test_a_host_that_does_not_answer_in_time_is_given_up(tmp_path: Path, monkeyp
 
 
 @pytest.mark.subprocess
+def test_a_git_that_takes_too_long_is_asked_to_end_and_not_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"trap 'echo >{tmp_path}/ended; exit' TERM; while :; do sleep 0.05; done"
+    fake_git(tmp_path / "bin", monkeypatch, script)
+    with pytest.raises(UnreachableError, match="no answer in time"):
+        GitClient(tmp_path / "cache", timeout=1).refs("https://example.invalid/x")
+    assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("lock", ["shallow.lock", "config.lock", "HEAD.lock"])
+@pytest.mark.parametrize("begun", [True, False])
+def test_what_a_git_that_was_killed_left_stops_nobody(
+    client: GitClient, tmp_path: Path, lock: str, begun: bool
+) -> None:
+    first = make(tmp_path / "r")
+    uri = (tmp_path / "r").as_uri()
+    client.submodules(uri, first)
+    (kept,) = (client.cache / "git").iterdir()
+    if not begun:
+        (kept / "HEAD").unlink()
+    (kept / lock).touch()
+    assert client.submodules(uri, change(tmp_path / "r", more="x")) == ()
+    assert not (kept / lock).exists()
+
+
+@pytest.mark.subprocess
+def test_a_file_has_lines_as_python_reads_them(client: GitClient, tmp_path: Path) -> None:
+    make(tmp_path / "r")
+    (tmp_path / "r/crlf").write_bytes(b"numpy\r\nsix\r\n")
+    git(tmp_path / "r", "-c", "core.autocrlf=false", "add", "crlf")
+    at = change(tmp_path / "r")
+    assert client.file((tmp_path / "r").as_uri(), at, "crlf") == "numpy\nsix\n"
+
+
+@pytest.mark.subprocess
 def test_a_machine_without_git_is_told_so(client: GitClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MissingTool, match="git is not installed"):

@@ -77,7 +77,8 @@ def test_x86_64_takes_the_cpu_build_from_its_index_and_arm_the_plain_one(lock: L
     locks = lock(TORCH, torch_index())
     assert locks[Arch.AMD64].versions == {"sympy": "1.14.0", "torch": "2.9.0+cpu", "torch-npu": "2.9.0"}
     assert locks[Arch.ARM64].versions == {"sympy": "1.14.0", "torch": "2.9.0", "torch-npu": "2.9.0"}
-    assert all(one.complete and not one.unhashed and not one.conflicts for one in locks.values())
+    assert all(one.complete and not one.conflicts for one in locks.values())
+    assert all(package.hashes for one in locks.values() for package in one.packages)
     assert locks[Arch.AMD64].differs == (
         "torch==2.9.0+cpu arm64 has 2.9.0: the CPU build has a version of its own on x86_64",
     )
@@ -98,7 +99,7 @@ def test_an_index_out_of_reach_makes_a_lock_incomplete_and_says_so(lock: Lock) -
     assert locks[Arch.ARM64].complete
     amd64 = locks[Arch.AMD64]
     assert amd64.versions["torch"] == "2.9.0+cpu"
-    assert [package.name for package in amd64.unhashed] == ["torch"]
+    assert [package.name for package in amd64.packages if not package.hashes] == ["torch"]
     assert amd64.incomplete == (f'torch==2.9.0+cpu: index "cpu" ({CPU}) could not be reached: no answer in time',)
     assert LockFile.parse(str(amd64)) == amd64
 

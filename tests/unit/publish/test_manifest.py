@@ -29,6 +29,7 @@ from tests.publish_kit import (
 )
 
 HOUR = 60.0
+PINNED = digest_of(b"base")
 
 
 def joined(registry: FakeRegistry, records: dict[Arch, Record], declared: tuple[Arch, ...] = BOTH) -> Joined:
@@ -249,6 +250,62 @@ def test_an_image_that_says_another_architecture_than_its_index() -> None:
     push(client, lie, records[Arch.ARM64].image.rpartition(":")[2])
     with pytest.raises(PublishRefused, match=r"its configuration .* says linux/amd64"):
         joined(registry, records)
+
+
+def test_pins_that_are_none_stop_it_before_anything_is_written() -> None:
+    registry = FakeRegistry()
+    records = pushed(repository(registry), variant())
+    for arch in BOTH:
+        records = changed(records, arch, resolved={"name": "a2"})
+    registry.asked.clear()
+    with pytest.raises(BadInput, match="the record of a2 amd64 does not hold the pins of a variant") as raised:
+        joined(registry, records)
+    assert raised.value.do == "invoke build --variant a2 --arch amd64 --push"
+    assert registry.asked == []
+
+
+def on_base(registry: FakeRegistry, base: str, digest: str = PINNED, **fields: Any) -> Joined:
+    """Join what was built on a base from elsewhere, as --base-image and --mirror make it; arm64's alone."""
+    records = pushed(repository(registry), variant(base_digest=digest))
+    contexts = {"cann": f"docker-image://{base}"}
+    return joined(registry, changed(records, Arch.ARM64, base=base, contexts=contexts, **fields))
+
+
+@pytest.mark.parametrize("base", ["evil.example/any:mine", f"evil.example/any:mine@{digest_of(b'other')}", "/a/folder"])
+def test_another_base_than_the_pinned_one_is_refused(base: str) -> None:
+    registry = FakeRegistry()
+    with pytest.raises(PublishRefused, match=f"a2 arm64: built on {base}, and its pins say {PINNED}") as raised:
+        on_base(registry, base)
+    assert f"--base-image NAME:TAG@{PINNED}" in raised.value.do
+    assert candidate_tag("a2", identity(variant(base_digest=PINNED))) not in {tag for _, tag in registry.tags}
+
+
+def test_the_pinned_base_from_another_place_is_the_same() -> None:
+    assert not on_base(FakeRegistry(), f"mirror.example/cann:9.1.0@{PINNED}").unlocked
+
+
+def test_a_base_of_stand_ins_is_no_other_base() -> None:
+    registry = FakeRegistry()
+    records = pushed(repository(registry), variant(base_digest=PINNED))
+    for arch in BOTH:
+        fields = {"base": "stand-in:1", "contexts": {"cann": "docker-image://stand-in:1"}, "tag": "1-sandbox"}
+        records = changed(records, arch, **fields)
+    assert joined(registry, records).tag == "1-sandbox"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"unlocked": True}, {"incomplete": ("torch",)}, {"not_locked": ("the base image is x, not locked",)}]
+)
+def test_what_was_taken_as_it_was_that_day_is_not_locked(fields: dict[str, Any]) -> None:
+    registry = FakeRegistry()
+    records = pushed(repository(registry), variant())
+    assert not joined(registry, records).unlocked
+    assert joined(registry, changed(records, Arch.ARM64, **fields)).unlocked
+
+
+def test_a_mirrored_base_without_a_digest_is_not_locked() -> None:
+    """A mirror brings the base, so that the build does not tell of it: nobody knows that both had the same bytes."""
+    assert on_base(FakeRegistry(), "mirror.example/cann:9.1.0", "").unlocked
 
 
 @pytest.mark.parametrize("arches", [(), (Arch.AMD64,), BOTH, (Arch.ARM64, Arch.ARM64)])

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, PublishRefused
+from ascend_images.images.candidate import identity
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Variant
 from ascend_images.publish import promote as promoting
+from ascend_images.publish.complete import require_complete
 from ascend_images.publish.lock import FOLDER
 from ascend_images.publish.manifest import Joined, join
 from ascend_images.publish.promote import building_commit, promote, publication_of, require_pinned
@@ -323,6 +325,47 @@ def test_an_index_of_other_images_than_were_joined_is_refused(tmp_path: Path) ->
     assert standing(registry) == {}
 
 
+def test_what_the_index_says_of_itself_is_what_was_joined() -> None:
+    """The file that tells what was joined may be another job's; the registry has what this one joined."""
+    registry = FakeRegistry()
+    joined = made(registry)
+    assert require_complete(joined, repository(registry)).digest == joined.digest
+    other = {"variant": "a3", "identity": digest_of(b"x"), "epoch": EPOCH + 1}
+    for name, value in other.items():
+        forged = msgspec.structs.replace(joined, **{name: value})
+        with pytest.raises(PublishRefused, match=rf"its annotation io\.ascend-images\.{name} is ") as raised:
+            require_complete(forged, repository(registry))
+        assert raised.value.wanted == str(value)
+
+
+IDENTITY = "io.ascend-images.identity"
+LABELS: dict[str, tuple[dict[str, str], str]] = {
+    "other pins": ({IDENTITY: digest_of(b"x")}, f"its label {IDENTITY} is {digest_of(b'x')}"),
+    "unlocked": ({"io.ascend-images.unlocked": "true"}, "its label io.ascend-images.unlocked is true"),
+    "stand-ins": ({"io.ascend-images.sandbox": "true"}, "its label io.ascend-images.sandbox is true"),
+}
+
+
+@pytest.mark.parametrize("what", LABELS)
+def test_what_an_image_says_of_itself_is_what_was_joined(tmp_path: Path, what: str) -> None:
+    registry = FakeRegistry()
+    labels, words = LABELS[what]
+    joined = made(registry, labels=labels)
+    with pytest.raises(PublishRefused) as raised:
+        promoted(project(tmp_path), registry, joined)
+    assert words in str(raised.value)
+    assert standing(registry) == {}
+
+
+def test_the_labels_of_what_was_joined_are_no_matter() -> None:
+    registry = FakeRegistry()
+    of = variant()
+    assert require_complete(made(registry, of, labels={IDENTITY: identity(of), "x": "y"}), repository(registry))
+    labels = {IDENTITY: identity(of), "io.ascend-images.sandbox": "true", "io.ascend-images.unlocked": "true"}
+    stand_in = made(registry, of, labels=labels, text="stand-in", tag=f"{of.tag}-sandbox")
+    assert require_complete(stand_in, repository(registry))
+
+
 # --- only forward
 
 
@@ -453,6 +496,45 @@ def test_publications_are_only_added(tmp_path: Path) -> None:
     assert load(tmp_path / FILE).of_tag(REPOSITORY, ALIAS) == (one, other, one)
 
 
+WAIVED = dict.fromkeys(NPU, "no runner yet")
+
+
+def proved(*names: str) -> dict[str, tuple[str, ...]]:
+    return dict.fromkeys(("linux/amd64", "linux/arm64"), names)
+
+
+def test_what_is_shown_or_signed_later_is_put_on_record(tmp_path: Path) -> None:
+    full = publication(made(FakeRegistry()))
+    weak = msgspec.structs.replace(full, checks=proved("container"), waived=WAIVED)
+    signed = msgspec.structs.replace(full, signed=digest_of(b"key"))
+    other = msgspec.structs.replace(signed, identity=digest_of(b"other pins"))
+    for number, one in enumerate((weak, full, signed, other), start=1):
+        assert append(tmp_path / FILE, [one]).publications[-1] == one
+        assert len(load(tmp_path / FILE).publications) == number
+
+
+def test_what_shows_less_later_takes_nothing_back(tmp_path: Path) -> None:
+    strong = publication(made(FakeRegistry()), signed=digest_of(b"key"))
+    append(tmp_path / FILE, [strong])
+    weak = msgspec.structs.replace(strong, checks=proved("container"), waived=WAIVED, signed="", when="2027-01-01")
+    assert append(tmp_path / FILE, [weak]).publications == (strong,)
+    # Under one more name it is a publication of its own, of what is known of the digest.
+    renamed = msgspec.structs.replace(weak, aliases=(ALIAS, "more"))
+    now = append(tmp_path / FILE, [renamed]).publications[-1]
+    assert now == msgspec.structs.replace(strong, aliases=(ALIAS, "more"), when="2027-01-01")
+
+
+def test_other_checks_are_no_fewer(tmp_path: Path) -> None:
+    """One that passed more here and less there replaces nothing, and is told as it was."""
+    one = publication(made(FakeRegistry()), checks=proved("container"))
+    other = msgspec.structs.replace(one, checks=proved("architecture"))
+    why = msgspec.structs.replace(other, waived={"npu": "a"})
+    assert append(tmp_path / FILE, [one, other, why]).publications == (one, other)
+    reason = msgspec.structs.replace(why, checks=proved("architecture", "container"))
+    again = msgspec.structs.replace(reason, waived={"npu": "b"})
+    assert append(tmp_path / FILE, [reason, again]).publications == (one, other, reason, again)
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"schema": 2}', '{"schema": 1, "more": 1}', "\x00"])
 def test_a_file_that_is_something_else(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
@@ -541,6 +623,33 @@ def test_killed_between_registry_and_file_the_next_promotion_puts_it_on_record(
     assert digests == ([old.digest, new.digest] if wrote else [new.digest])
 
 
+def test_notes_of_two_repositories_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed promotion to one, then one to another: the first is still put on record when its turn comes."""
+    registries = {name: FakeRegistry() for name in (REPOSITORY, "other.invalid/ascend/ms-swift")}
+    root = project(tmp_path)
+    joined = {}
+    for name, registry in registries.items():
+        of = variant(repository=name)
+        client = repository(registry, name)
+        joined[name] = join("a2", BOTH, pushed(client, of), client)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    for name, registry in registries.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(promoting, "append", killed)
+            with pytest.raises(Killed):
+                promote(root, publication(joined[name]), joined[name], repository(registry, name), say=said)
+    notes = [path.name for path in (root / FOLDER / "pending").iterdir()]
+    assert len(notes) == 2
+    assert all(name.startswith("a2-") and name.endswith(".json") for name in notes)
+    newer = variant(install_env={"A": "1"})
+    promoted(root, registries[REPOSITORY], made(registries[REPOSITORY], newer, text="newer", epoch=EPOCH + 60), newer)
+    assert load(root / FILE).publications[0].digest == joined[REPOSITORY].digest
+    assert len(list((root / FOLDER / "pending").iterdir())) == 1
+
+
 def test_a_note_of_a_killed_promotion_that_cannot_be_read(tmp_path: Path) -> None:
     registry = FakeRegistry()
     joined = made(registry)
@@ -613,6 +722,7 @@ UNPINNED = {
     "another tag": ({"tag": "other"}, {}, f"was built as {REPOSITORY}:other"),
     "another repository": ({"repository": "other.invalid/x"}, {}, "was built as other.invalid/x"),
     "unlocked": ({"unlocked": True}, {}, "--unlocked"),
+    "a base that is not locked": ({"unlocked": True}, {}, "a ref or a base image that versions.lock does not know"),
     "stand-ins": ({"tag": f"{variant().tag}-sandbox"}, {}, "is made of stand-ins"),
     "tampered pins": ({"resolved": {}}, {}, "other pins"),
 }
@@ -647,6 +757,27 @@ def test_the_commit_holds_the_file_that_was_built(tmp_path: Path) -> None:
     commit(root)
     with pytest.raises(PublishRefused, match=r"does not hold the .* that was built"):
         building_commit(root, joined, DOCKERFILE)
+
+
+@pytest.mark.parametrize("arch", BOTH)
+@pytest.mark.parametrize("how", ["another", "none"])
+def test_the_commit_holds_the_locks_that_were_built(tmp_path: Path, arch: Arch, how: str) -> None:
+    """Built with one lock, then another was pulled: that would be on record as built, and never be."""
+    root = project(tmp_path)
+    joined = made(FakeRegistry())
+    path = root / "locks" / f"a2.{arch.value}.txt"
+    if how == "another":
+        path.write_text("# newer\n")
+    else:
+        path.unlink()
+    head = commit(root)
+    with pytest.raises(
+        PublishRefused, match=rf"does not hold the locks/a2\.{arch.value}\.txt that was built"
+    ) as raised:
+        building_commit(root, joined, DOCKERFILE)
+    assert raised.value.wanted == joined.locks[arch.platform]
+    assert raised.value.do == "check out the commit that was built, or build and verify again"
+    assert building_commit(root, joined, DOCKERFILE, stand_in=True) == head
 
 
 def test_without_a_commit_nothing_is_published(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ascend_images.images.cache import cache_tag
 from ascend_images.images.candidate import candidate_tag
 from ascend_images.pins.platform import Arch
 from ascend_images.publish.manifest import Joined, join
-from ascend_images.publish.prune import plan_pruning, prune, require_keep
+from ascend_images.publish.prune import agreed, plan_pruning, prune, require_keep
 from ascend_images.publish.published import Published
 from ascend_images.publish.registry import INDEX, digest_of
 from ascend_images.publish.transport import Reply
@@ -34,7 +34,7 @@ def pruned(
 ) -> dict[str, tuple[str, ...]]:
     client = repository(registry)
     plan = plan_pruning(client, published or Published(), keep=keep, variants=variants)
-    prune(client, plan)
+    assert prune(client, plan) == plan
     return dict(plan.doomed)
 
 
@@ -197,8 +197,26 @@ def test_a_tag_that_moved_meanwhile_keeps_its_digest() -> None:
     old, new = made(registry, 1), made(registry, 2)
     plan = plan_pruning(client, Published(), keep=1)
     client.put(old.candidate, registry.manifests[NAME, new.digest][1], INDEX)
-    prune(client, plan)
+    done = prune(client, plan)
     assert (NAME, old.digest) in registry.manifests
+    assert old.digest not in done.doomed
+    assert done.kept == plan.kept + 1
+
+
+def test_what_was_tagged_between_two_plans_is_kept() -> None:
+    registry = FakeRegistry()
+    client = repository(registry)
+    old, older, _ = made(registry, 2), made(registry, 1), made(registry, 3)
+    first = plan_pruning(client, Published(), keep=1)
+    client.put("v1", registry.manifests[NAME, old.digest][1], INDEX)
+    again = plan_pruning(client, Published(), keep=1)
+    both = agreed(first, again)
+    assert both == again
+    assert {old.digest, older.digest} <= set(first.doomed)
+    prune(client, both)
+    assert whole(registry, old)
+    assert not whole(registry, older)
+    assert agreed(again, first).doomed == both.doomed, "whichever was made first"
 
 
 @pytest.mark.parametrize("keep", [0, -1])

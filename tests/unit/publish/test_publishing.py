@@ -7,11 +7,16 @@ import msgspec
 import pytest
 
 from ascend_images import publishing
-from ascend_images.errors import BadInput, CheckFailed, PublishRefused
+from ascend_images.errors import BadInput, CheckFailed, LookupIncomplete, PublishRefused
+from ascend_images.images.record import load_record
 from ascend_images.pins.platform import Arch
+from ascend_images.publish import published
+from ascend_images.publish.manifest import load_joined
 from ascend_images.publish.published import FILE, load
 from ascend_images.publish.registry import digest_of
-from tests.publish_kit import QUAY, FakeRegistry, World, git, repository, variant
+from ascend_images.publish.transport import Reply, Request
+from tests.publish_kit import QUAY, FakeRegistry, World, commit, git, repository, variant
+from tests.unit.publish.samples import publication
 
 pytestmark = pytest.mark.subprocess
 
@@ -142,6 +147,105 @@ def test_pruning_lists_first(world: World) -> None:
     lines = publishing.prune(world.root, ["a2"], keep=1, delete=True, say=world.said.append, opened=world.opened)
     assert [line for line in lines if line.startswith("deleted")]
     assert len([tag for _, tag in registry_of(world).tags if tag.startswith("candidate-")]) < len(tags)
+
+
+def candidates(world: World, count: int = 2) -> list[str]:
+    """Join so many candidates of a2, each newer than the one before; return the digests of their indexes."""
+    made = []
+    for number in range(count):
+        pins = variant("a2", repository=QUAY, workdir=f"/{number}")
+        world.build("a2", epoch=number, text=f"{number}", resolved=msgspec.to_builtins(pins))
+        made += [joined.digest for joined in world.manifest("a2")]
+    registry = registry_of(world)
+    # As a build pushes under candidates' tags alone.
+    registry.tags = {key: digest for key, digest in registry.tags.items() if key[1].startswith("candidate-")}
+    return made
+
+
+def pruned(world: World) -> list[str]:
+    return publishing.prune(world.root, ["a2"], keep=1, delete=True, say=world.said.append, opened=world.opened)
+
+
+def test_what_gets_a_tag_after_the_plan_is_kept(world: World) -> None:
+    old, _ = candidates(world)
+    registry = registry_of(world)
+    listed = [0]
+
+    def before(request: Request) -> None:
+        listed[0] += "/tags/list" in request.url
+        if listed[0] == 2:
+            registry.tags["ascend/ms-swift", "v1"] = old
+
+    registry.before = before
+    lines = pruned(world)
+    assert ("ascend/ms-swift", old) in registry.manifests
+    assert registry.tags["ascend/ms-swift", "v1"] == old
+    assert not any(old in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("branch", "do"),
+    [("main", "git checkout -- published.json"), ("origin/published", "invoke remember --from origin/published")],
+)
+def test_nothing_is_pruned_where_a_publication_is_forgotten(world: World, branch: str, do: str) -> None:
+    """As of one that is proposed and not merged yet: by its digest alone is it known that it was published."""
+    (old, _), registry = candidates(world), registry_of(world)
+    assert world.root.joinpath(FILE).exists() is False
+    published.append(world.root / FILE, [publication(repository=QUAY, digest=old)])
+    head = commit(world.root)
+    if branch != "main":
+        git(world.root, "update-ref", "refs/remotes/origin/published", head)
+        git(world.root, "reset", "--quiet", "--hard", "HEAD~1")
+    else:
+        (world.root / FILE).unlink()
+    before = dict(registry.tags)
+    with pytest.raises(PublishRefused, match=r"published\.json lacks 1 of what") as raised:
+        pruned(world)
+    assert raised.value.do == do
+    assert registry.tags == before
+
+
+def down(world: World, *names: str) -> None:
+    """Have the registry not answer for anything of some variants."""
+
+    def before(request: Request) -> Reply | None:
+        return Reply(status=500) if any(digest in request.url for digest in digests) else None
+
+    records = [load_record(path) for path in (world.root / publishing.RECORDS).iterdir()]
+    digests = [one.digest for one in records if one is not None and one.variant in names]
+    registry_of(world).before = before
+
+
+def test_one_variant_whose_registry_does_not_answer_stops_no_other(world: World) -> None:
+    world.build("a2", "a3")
+    down(world, "a2")
+    with pytest.raises(LookupIncomplete):
+        world.manifest("a2", "a3")
+    assert (world.root / publishing.MANIFESTS / "a3.json").is_file()
+    down(world, "a2", "a3")
+    with pytest.raises(LookupIncomplete) as raised:
+        world.manifest("a2", "a3")
+    assert str(raised.value).count("wanted:") == 2, "both are told"
+
+
+def test_one_variant_whose_files_cannot_be_read_stops_no_other(world: World) -> None:
+    world.build("a2", "a3")
+    (world.root / publishing.RECORDS / "a2.amd64.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"a2\.amd64\.json: not the record of a build"):
+        world.manifest("a2", "a3")
+    world.verify(load_joined(world.root / publishing.MANIFESTS / "a3.json", "a3"))
+    (world.root / publishing.MANIFESTS / "a2.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"a2\.json: not what `invoke manifest` wrote"):
+        world.promote("a2", "a3")
+    assert variant("a3").tag in released(world)
+
+
+def test_different_troubles_are_told_as_one_refusal(world: World) -> None:
+    world.build("a2")
+    down(world, "a2")
+    with pytest.raises(PublishRefused, match=r"(?s)a3: no record") as raised:
+        world.manifest("a2", "a3")
+    assert "500" in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ascend_images.pins.variant import Variant
 from ascend_images.publish.published import Publication, Published, facts_of
 from ascend_images.publish.tag_page import page, require_pages, write_pages
 from ascend_images.publish.tag_words import CHINESE, ENGLISH, PAGES, Words
-from tests.publish_kit import DOCKERFILE, pins, variant
+from tests.publish_kit import DOCKERFILE, REPOSITORY, pins, variant
 from tests.unit.publish.samples import publication
 
 NAMES = ("a2", "a3", "a2-openeuler", "310p", "a5", "a2-verl-qwen3.5-overlay")
@@ -100,6 +100,13 @@ def test_a_tag_that_was_published_again_is_one_row_with_the_last_digest() -> Non
     again = publication(digest=f"sha256:{'9' * 64}")
     (row,) = rows(text(publication(), again), ENGLISH.supported)
     assert row[8] == f"`{again.digest}`"
+
+
+def test_an_alias_stands_beside_what_it_was_given_last() -> None:
+    old, new = publication(tag="v1"), publication(digest=f"sha256:{'9' * 64}")
+    made = text(old, new)
+    assert [row[0] for row in rows(made, ENGLISH.history)] == [f"`{REPOSITORY}:v1`"]
+    assert f"`{REPOSITORY}:{old.aliases[0]}`" in rows(made, ENGLISH.supported)[0][0]
 
 
 def test_an_overlay_names_both_releases() -> None:
