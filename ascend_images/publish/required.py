@@ -83,17 +83,21 @@ def proofs(
         raise PublishRefused(
             "\n".join([f"{joined.variant} {joined.digest} is not verified:", *_indented([*lacking[:_SHOWN], *more])]),
             wanted="a report for this digest that says pass for every required check, on every platform",
-            do="; ".join(_verifications(joined)),
+            do="; ".join(_verifications(joined, lacking)),
         )
     return made
 
 
-def _verifications(joined: Joined) -> list[str]:
-    """Return what to type on a host of each platform: an engine that has several of an index asks one of them alone."""
+def _verifications(joined: Joined, lacking: Sequence[str]) -> list[str]:
+    """Return what to type on a host of each platform that lacks something.
+
+    By the digest of its image: an engine that has several of an index asks one of them alone.
+    """
     verify = f"nox -s verify -- --variant {joined.variant}"
     return [
         f"{verify} --image {joined.repository}@{part.manifest} --platform {platform} --require-npu"
         for platform, part in joined.platforms.items()
+        if any(text.startswith(f"{platform}: ") for text in lacking)
     ]
 
 

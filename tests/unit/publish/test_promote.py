@@ -254,6 +254,10 @@ def test_a_refusal_names_the_image_of_each_platform_to_verify() -> None:
         proofs(joined, [], required(CHECKS))
     for platform, part in joined.platforms.items():
         assert f"--image {joined.repository}@{part.manifest} --platform {platform} --require-npu" in refused.value.do
+    with pytest.raises(PublishRefused) as refused:
+        proofs(joined, [one for one in reports(joined) if one.platform == "linux/amd64"], required(CHECKS))
+    assert "linux/arm64" in refused.value.do
+    assert "linux/amd64" not in str(refused.value)
 
 
 def test_the_tag_and_its_aliases_stand_for_the_index_and_it_is_on_record(tmp_path: Path) -> None:
