@@ -40,6 +40,11 @@ def verb(**help_texts: str) -> Callable[[Callable[..., None]], Task[Any]]:
     return make
 
 
+def _say(text: str) -> None:
+    """Tell a person what goes on, beside what a command prints for programs."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @verb(json=JSON)
 def variants(_: Context, json: bool = False) -> None:
     """List the variants."""
@@ -121,7 +126,7 @@ def lock(
     asking = {
         "mirror": mirror,
         "ca_bundle": cli.folder(ca_bundle) if ca_bundle else None,
-        "say": lambda text: print(text, file=sys.stderr),
+        "say": _say,
     }
     folders = cli.source_folders(source)
     with ExitStack() as stack:
@@ -159,9 +164,7 @@ def freeze(_: Context, image: str = "", name: str = "", platform: str = "") -> N
 
     if not image:
         raise BadInput("no image is named", wanted="--image REF", do="docker image ls")
-    written = freezing.freeze_image(
-        ROOT, image, name, platform=platform, say=lambda text: print(text, file=sys.stderr, flush=True)
-    )
+    written = freezing.freeze_image(ROOT, image, name, platform=platform, say=_say)
     print(freezing.told(written, ROOT))
 
 
@@ -177,7 +180,7 @@ def render(_: Context, variant: Iterable[str], set: Iterable[str], check: bool =
     if check:
         generated.require_current(selection, everything=not names)
     else:
-        with generated.held(selection, lambda text: print(text, file=sys.stderr, flush=True)):
+        with generated.held(selection, _say):
             changed = generated.write(selection, everything=not names)
     print("\n".join(map(str, changed)) or generated.up_to_date(selection))
 
@@ -208,7 +211,7 @@ def outdated(
         mirror=mirror,
         ca_bundle=cli.folder(ca_bundle) if ca_bundle else None,
         resolves=resolve,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
+        say=_say,
     )
     print(report.as_json(found) if json else update_report.as_text(found))
     found.require()
@@ -246,7 +249,7 @@ def bump(
         dry_run=dry_run,
         commit=commit,
     )
-    print(bumping.bump(ROOT, wishes, lambda text: print(text, file=sys.stderr, flush=True)))
+    print(bumping.bump(ROOT, wishes, _say))
 
 
 @verb(
@@ -358,13 +361,13 @@ def build(
         contexts=stand_ins if sandbox else None,
     )
     if dry_run:
-        with generated.held(selection, lambda text: print(text, file=sys.stderr, flush=True), wishes.sources):
+        with generated.held(selection, _say, wishes.sources):
             plans = planning.plans_for(selection, wishes)
         for text in reasons_against(plans):
             print(call.completed(text), file=sys.stderr)
         print(bake_file(plans).decode())
         return
-    with in_turn(ROOT, planning.turns(selection, wishes), lambda text: print(text, file=sys.stderr, flush=True)):
+    with in_turn(ROOT, planning.turns(selection, wishes), _say):
         plans = planning.plans_for(selection, wishes)
         build(plans, builders=tuple(builder), jobs=jobs, told=print if json else None)
 
@@ -420,7 +423,7 @@ def reproduce(
         contexts=stand_ins if sandbox else None,
     )
     with (
-        in_turn(ROOT, planning.turns(selection, wishes), lambda text: print(text, file=sys.stderr, flush=True)),
+        in_turn(ROOT, planning.turns(selection, wishes), _say),
         ExitStack() as stack,
     ):
         plans = planning.plans_for(selection, wishes)
@@ -435,7 +438,7 @@ def stand_ins(variant: Any, arch: Any, lock: Any) -> dict[str, str]:
     """Return the sandbox's contexts for a variant; what takes long is said."""
     from ascend_images.sandbox.standins import prepare
 
-    return prepare(variant, arch, lock, lambda text: print(text, file=sys.stderr, flush=True))
+    return prepare(variant, arch, lock, _say)
 
 
 @verb(
@@ -568,7 +571,7 @@ def promote(
         tuple(variant),
         wish,
         checks=verifying.check_ids(),
-        say=lambda text: print(text, file=sys.stderr, flush=True),
+        say=_say,
     )
     print("\n".join(lines))
 
@@ -640,9 +643,7 @@ def prune(_: Context, variant: Iterable[str], keep: int = 3, delete: bool = Fals
     """List old candidates in the registries, or delete them; never what a kept tag or index leads to."""
     from ascend_images import publishing
 
-    lines = publishing.prune(
-        ROOT, tuple(variant), keep=keep, delete=delete, say=lambda text: print(text, file=sys.stderr, flush=True)
-    )
+    lines = publishing.prune(ROOT, tuple(variant), keep=keep, delete=delete, say=_say)
     print("\n".join(lines))
 
 
@@ -697,9 +698,7 @@ def remember(_: Context, from_: str = "", file: str = "") -> None:
     """Add to published.json what another one holds and this one lacks."""
     from ascend_images import workflow
 
-    added = workflow.remember(
-        ROOT, from_, cli.folder(file) if file else None, lambda text: print(text, file=sys.stderr, flush=True)
-    )
+    added = workflow.remember(ROOT, from_, cli.folder(file) if file else None, _say)
     print("\n".join(f"added {one.repository}:{one.tag}, {one.digest}" for one in added) or "nothing to add")
 
 
@@ -732,7 +731,7 @@ def updates(_: Context, variant: Iterable[str], resolve: bool = False, mirror: s
         select(ROOT, names, everything=not names, allow_broken=True),
         mirror=mirror,
         resolves=resolve,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
+        say=_say,
     )
     print(workflow.tell(workflow.updates(found)))
     found.require()

@@ -1,11 +1,11 @@
 """From what was typed to bills of materials, written or attached to images in a registry, and signatures verified."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.images.plan import record_path
 from ascend_images.images.record import Record, load_record
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
@@ -106,7 +106,7 @@ def lock_of(root: Path, record: Record) -> LockFile:
     for path in (folder / file_name(record.variant, record.arch) for folder in folders):
         if path.is_file():
             lock = LockFile.load(path)
-            if "sha256:" + hashlib.sha256(str(lock).encode()).hexdigest() == record.lock:
+            if lock.digest == record.lock:
                 return lock
     name = f"{record.variant} {record.arch.value}"
     raise BadInput(
@@ -169,7 +169,7 @@ def verify_signatures(
 
 
 def _record(folder: Path, variant: str, arch: Arch) -> Record | None:
-    return load_record(folder / f"{variant}.{arch.value}.json")
+    return load_record(record_path(folder, variant, arch))
 
 
 def _attach(repository: Repository, one: Document) -> str:

@@ -1,11 +1,15 @@
-"""Reading files that are files, and writing them so that nothing half-written is ever left behind."""
+"""Reading files that are files, holding them, and writing them so that nothing half-written is ever left behind."""
 
 import errno
+import fcntl
 import os
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import msgspec
 
 #: Bytes: more than any file has that people or this project write to be read whole.
 _MOST_BYTES = 64 << 20
@@ -28,6 +32,30 @@ def read_regular(path: Path) -> bytes:
     if len(content) > _MOST_BYTES:
         raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES >> 20} MB", str(path))
     return content
+
+
+@contextmanager
+def held(path: Path, waiting: Callable[[], None]) -> Iterator[int]:
+    """Hold a file for this process alone meanwhile, made where it is not there; yield its descriptor.
+
+    `waiting` is called before waiting for whoever holds it. A hold ends with its process, however that ends. Raises
+    OSError.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: object, *, indent: int = 2) -> None:
+    """Write a value as JSON for people and programs, whole or not at all; raises OSError."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(value), indent=indent) + b"\n")
 
 
 def write_atomic(path: Path, content: str | bytes, *, mode: int = 0o644) -> None:

@@ -37,16 +37,17 @@ def run(
         try:
             code = process.wait(limit)
         finally:
-            _end(process)
+            end(process)
         return subprocess.CompletedProcess(command, code, _text(out), _text(err))
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def end(process: "subprocess.Popen[bytes]", grace: float = _GRACE) -> None:
+    """Ask a program to end and wait for it, so many seconds; then it is killed."""
     if process.poll() is not None:
         return
     process.terminate()
     try:
-        process.wait(_GRACE)
+        process.wait(grace)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

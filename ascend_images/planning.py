@@ -9,7 +9,7 @@ import msgspec
 
 from ascend_images import generated
 from ascend_images.errors import BadInput
-from ascend_images.files import write_atomic
+from ascend_images.files import write_json
 from ascend_images.images.cache import require_places
 from ascend_images.images.image_json import image_document
 from ascend_images.images.network import network_for
@@ -166,7 +166,7 @@ def _rendered(selection: Selection, variant: Variant, local: Sequence[LocalSourc
 def _facts_folder(root: Path, name: str, document: Mapping[str, object]) -> Path:
     """Write the folder that replaces the stage `facts` where another image.json than the committed one is meant."""
     folder = root / "build" / "facts" / name
-    write_atomic(_facts_file(folder), msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    write_json(_facts_file(folder), document)
     write_program(_facts_file(folder).parent)
     return folder
 

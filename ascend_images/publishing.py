@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 
 from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, PublishRefused
-from ascend_images.images.plan import BUILD_FOLDER
+from ascend_images.images.plan import BUILD_FOLDER, record_path
 from ascend_images.images.publish import SANDBOX
 from ascend_images.images.record import Record, load_record
 from ascend_images.images.rendered import dockerfile_path
+from ascend_images.pins import report
 from ascend_images.pins.load import load
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve_all
@@ -37,8 +38,7 @@ from ascend_images.verify.report import Report, load_reports
 Say = Callable[[str], None]
 Open = Callable[[str], Repository]
 
-#: Where builds leave their records and joinings theirs, below the repository's root.
-RECORDS = Path(BUILD_FOLDER) / "records"
+#: Where joinings leave what they made, below the repository's root.
 MANIFESTS = Path(BUILD_FOLDER) / "manifests"
 
 #: What is wrong with one variant, or its registry, and says nothing of the others.
@@ -199,7 +199,7 @@ def _joined(root: Path, variant: Variant, records: Path, opened: Open) -> Joined
 
 def _records(folder: Path, variant: Variant) -> dict[Arch, Record]:
     """Return the records of a variant's builds; those of CI lie together in a folder of any name."""
-    found = {arch: load_record(folder / f"{variant.name}.{arch.value}.json") for arch in variant.platforms}
+    found = {arch: load_record(record_path(folder, variant.name, arch)) for arch in variant.platforms}
     return {arch: record for arch, record in found.items() if record is not None}
 
 
@@ -272,4 +272,4 @@ def _raise_all(refused: Sequence[AscendImagesError]) -> None:
 def as_json(joined: Sequence[Joined]) -> str:
     """Return what was joined as JSON, by variant, without the pins that are in its file."""
     data = {one.variant: msgspec.structs.replace(one, resolved={}) for one in joined}
-    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+    return report.as_json(data)

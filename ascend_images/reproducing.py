@@ -1,6 +1,5 @@
 """Builds the same images twice, from nothing and in two places, and compares what comes out."""
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BuildFailed, CheckFailed
 from ascend_images.files import write_atomic
 from ascend_images.images import bake
@@ -187,7 +187,7 @@ def without_time(layout: Layout) -> str:
 def _blob(layout: Layout, document: Mapping[str, Any]) -> dict[str, Any]:
     """Write a document into a layout; return what refers to it."""
     content = msgspec.json.encode(document)
-    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    digest = digest_of(content)
     write_atomic(layout.blob(digest), content)
     return {"digest": digest, "size": len(content)}
 

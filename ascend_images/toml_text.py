@@ -1,6 +1,8 @@
 """TOML, read so that whatever is wrong with a text is one kind of error."""
 
 import tomllib
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 
@@ -20,3 +22,8 @@ def read_toml(text: str) -> dict[str, Any]:
         raise NotTomlError("brackets are nested too deeply") from None
     except ValueError as error:
         raise NotTomlError(str(error).partition(";")[0]) from None
+
+
+def common_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many parts two dotted keys have in common from the first on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

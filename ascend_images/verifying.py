@@ -21,7 +21,7 @@ from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.plan import RunPlan, container_arguments, plan_run
 from ascend_images.host.request import Mount, RunRequest, host_folder
 from ascend_images.images.image_json import image_json, pins_digest
-from ascend_images.images.plan import BUILD_FOLDER
+from ascend_images.images.plan import BUILD_FOLDER, RECORDS, record_path
 from ascend_images.images.publish import SANDBOX, image_name
 from ascend_images.images.record import load_record
 from ascend_images.pins.load import load
@@ -193,7 +193,7 @@ def _reference(wishes: Wishes, variant: Variant, arch: Arch | None) -> str:
     """Return the image of a variant: the one that was built here last, else the one that is published."""
     known = [arch] if arch else [parse_arch(os.uname().machine), *variant.platforms]
     for one in known:
-        record = load_record(wishes.root / BUILD_FOLDER / "records" / f"{variant.name}.{one.value}.json")
+        record = load_record(record_path(wishes.root / RECORDS, variant.name, one))
         if record is not None and bool(wishes.contexts) == ("-sandbox" in record.image):
             return record.image
     if wishes.contexts:

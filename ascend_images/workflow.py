@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ascend_images.errors import BadInput, PublishRefused
-from ascend_images.files import write_atomic
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import Unanswered
@@ -125,8 +122,7 @@ def remember(root: Path, revision: str, file: Path | None, say: Say) -> list[Pub
         if added:
             # Each of the two is in the order of time already.
             merged = sorted([*before.publications, *added], key=lambda one: one.when)
-            content = msgspec.json.format(msgspec.json.encode(Published(publications=tuple(merged))), indent=1) + b"\n"
-            write_atomic(root / published.FILE, content)
+            published.write(root / published.FILE, Published(publications=tuple(merged)))
     return added
 
 

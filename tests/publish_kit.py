@@ -17,7 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from ascend_images import publishing
+from ascend_images.digest import digest_of
 from ascend_images.images.candidate import candidate_tag, identity
+from ascend_images.images.plan import RECORDS
 from ascend_images.images.record import Record, write_record
 from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import file_name
@@ -26,7 +28,7 @@ from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import Variant
 from ascend_images.publish.manifest import Joined
-from ascend_images.publish.registry import INDEX, MANIFEST, Repository, digest_of
+from ascend_images.publish.registry import INDEX, MANIFEST, Repository
 from ascend_images.publish.required import NPU, required
 from ascend_images.publish.transport import Reply, Request, Send
 from ascend_images.verify.report import Report, Result, write_report
@@ -441,10 +443,10 @@ class World:
                 one = image(arch, text or name)
                 made = record(of, one, **fields)
                 push(self.opened(self.name), one, made.image.rpartition(":")[2])
-                write_record(self.root / publishing.RECORDS / f"{name}.{arch.value}.json", made)
+                write_record(self.root / RECORDS / f"{name}.{arch.value}.json", made)
 
     def manifest(self, *names: str) -> list[Joined]:
-        return publishing.manifest(self.root, names, publishing.RECORDS, opened=self.opened)
+        return publishing.manifest(self.root, names, RECORDS, opened=self.opened)
 
     def verify(self, *joined: Joined, check: str = "", answer: Any = "") -> None:
         """Leave reports that pass, but for one check's answer."""

@@ -4,7 +4,6 @@ Some registries remove what has no tag within the hour, so each part of an image
 (vllm-project/vllm-ascend issue 10347).
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ascend_images.digest import digest_of
 from ascend_images.pins.platform import Arch, parse_arch
 from ascend_images.pins.tags import arch_tag, fold_tag
 from ascend_images.pins.variant import Variant
@@ -38,7 +38,7 @@ def identity(resolved: Mapping[str, Any] | Variant) -> str:
     """Return `sha256:…` over every pin of a resolved variant, be it one or the JSON of one in a record."""
     document = msgspec.to_builtins(resolved)
     pins = {key: value for key, value in document.items() if key not in _NO_PINS}
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(pins, order="deterministic")).hexdigest()
+    return digest_of(msgspec.json.encode(pins, order="deterministic"))
 
 
 def candidate_tag(variant: str, of: str, arch: Arch | None = None) -> str:

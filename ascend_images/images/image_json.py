@@ -1,10 +1,10 @@
 """image.json: what an image says of itself, every pin resolved; check.py compares the image with it."""
 
-import hashlib
 from typing import Any
 
 import msgspec
 
+from ascend_images.digest import digest_of
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Checkout, Variant
 
@@ -61,7 +61,7 @@ def image_json(variant: Variant) -> str:
 
 def pins_digest(variant: Variant) -> str:
     """Return `sha256:…` over what image.json says: two images of one digest were made from the same pins."""
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(image_document(variant))).hexdigest()
+    return digest_of(msgspec.json.encode(image_document(variant)))
 
 
 def entrypoint(variant: Variant) -> list[str]:

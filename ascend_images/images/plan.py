@@ -27,6 +27,8 @@ from ascend_images.pins.variant import Variant
 
 #: Where builds leave their files, below the repository's root; git ignores it.
 BUILD_FOLDER = "build"
+#: Where they leave their records.
+RECORDS = Path(BUILD_FOLDER) / "records"
 #: Labels that say how an image was built; what is in it is said by the rendered file's own.
 LABEL_UNLOCKED = "io.ascend-images.unlocked"
 LABEL_SOURCE = "io.ascend-images.source."
@@ -153,7 +155,7 @@ class BuildPlan:
     @property
     def record(self) -> Path:
         """Where its record goes."""
-        return self.root / BUILD_FOLDER / "records" / f"{self.variant.name}.{self.arch.value}.json"
+        return record_path(self.root / RECORDS, self.variant.name, self.arch)
 
     @property
     def log(self) -> Path:
@@ -195,6 +197,11 @@ class BuildPlan:
             # A file without a checksum stops a build that is not `unlocked`.
             if one.state == "missing" and (one.about != "run package" or self.choices.unlocked)
         )
+
+
+def record_path(folder: Path, variant: str, arch: Arch) -> Path:
+    """Return where the record of a variant for one architecture lies in a folder of records."""
+    return folder / f"{variant}.{arch.value}.json"
 
 
 def make_plan(

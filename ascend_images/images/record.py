@@ -1,13 +1,13 @@
 """The record of one build: what it made, and of which pins, lock, base and checkouts."""
 
-import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, BuildFailed
-from ascend_images.files import write_atomic
+from ascend_images.files import write_json
 from ascend_images.images.cache import not_exported
 from ascend_images.images.gate import load_lock
 from ascend_images.images.plan import BuildPlan
@@ -91,8 +91,8 @@ def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) ->
         builder=plan.choices.builder or "default",
         base=plan.base,
         inputs=lock.inputs,
-        dockerfile=_sha256(plan.rendered.text),
-        lock=_sha256(str(lock)),
+        dockerfile=digest_of(plan.rendered.text.encode()),
+        lock=lock.digest,
         contexts=dict(sorted(plan.contexts.items())),
         local={source.name: LocalRecord(str(source.folder), source.commit, source.dirty) for source in plan.sources},
         # By way of JSON, so that a record and the same one read back are equal.
@@ -134,7 +134,7 @@ def changed_since(plan: BuildPlan, lock: LockFile) -> BuildFailed | None:
 
 def write_record(path: Path, record: Record) -> None:
     """Write a record, whole or not at all."""
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+    write_json(path, record)
 
 
 def load_record(path: Path) -> Record | None:
@@ -147,7 +147,3 @@ def load_record(path: Path) -> Record | None:
         raise BadInput(
             f"{path}: not the record of a build: {error}", wanted="a file that `invoke build` wrote", do=f"rm {path}"
         ) from None
-
-
-def _sha256(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

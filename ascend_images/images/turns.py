@@ -1,11 +1,11 @@
 """Two commands that write the same files take turns: those of a variant below `build/`, or the locks."""
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from ascend_images.files import held
 from ascend_images.images.plan import BUILD_FOLDER
 
 
@@ -28,18 +28,13 @@ def in_turn(
 
 @contextmanager
 def _turn(path: Path, name: str, say: Callable[[str], None], what: str) -> Iterator[None]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"{name}: waiting for another {what} to end (process {_holder(path)})")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    def waiting() -> None:
+        say(f"{name}: waiting for another {what} to end (process {_holder(path)})")
+
+    with held(path, waiting) as handle:
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
-    finally:
-        os.close(handle)
 
 
 def _holder(path: Path) -> str:

@@ -1,6 +1,5 @@
 """What a base image's name means: its digest for each platform, asked of its registry by way of buildx."""
 
-import hashlib
 import json
 import re
 import subprocess
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images.network import mirrored_image
 from ascend_images.lock.reach import NotThereError, Outcome, UnreachableError, listed, plain_reason
@@ -93,11 +93,6 @@ def refusal(said: str) -> Exception:
     if "invalid reference format" in lower:
         return NotThereError("no name that an image can have")
     return UnreachableError(plain_reason(said))
-
-
-def digest_of(raw: bytes) -> str:
-    """Return the digest of a manifest: that of its bytes as the registry gives them."""
-    return f"sha256:{hashlib.sha256(raw).hexdigest()}"
 
 
 def manifest_of(raw: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from ascend_images.errors import BadInput
 from ascend_images.pins.validate import dotted
-from ascend_images.toml_text import NotTomlError, read_toml
+from ascend_images.toml_text import NotTomlError, common_length, read_toml
 
 Path = tuple[str, ...]
 
@@ -197,15 +197,6 @@ def _inserted(lines: Sequence[str], number: int, text: str) -> str:
 
 def _nearest(sections: Sequence[_Section], path: Path) -> _Section | None:
     """Return the last table that shares most of a path, at the least the kind of thing and its name."""
-    depth = {one: _common(one.path, path) for one in sections}
+    depth = {one: common_length(one.path, path) for one in sections}
     most = max(depth.values())
     return next(one for one in reversed(sections) if depth[one] == most) if most > 1 else None
-
-
-def _common(one: Path, other: Path) -> int:
-    length = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        length += 1
-    return length

@@ -14,7 +14,7 @@ from ascend_images.pins.texts import text_faults
 from ascend_images.pins.validate import Fault, faults
 from ascend_images.pins.values import pins_faults
 from ascend_images.pins.versions_lock import FILE, VersionsLock
-from ascend_images.toml_text import NotTomlError, read_toml
+from ascend_images.toml_text import NotTomlError, common_length, read_toml
 
 #: Lists of names to which an extending stack adds; every other list is replaced.
 _APPENDED = ("checks", "apt", "yum")
@@ -164,7 +164,7 @@ def line_of(text: str, path: tuple[str | int, ...]) -> int:
             here = (*table, *key)
         else:
             continue
-        length = _common(here, wanted)
+        length = common_length(here, wanted)
         if length > best_length and length == len(here):
             best, best_length = number, length
     return best
@@ -181,12 +181,3 @@ def _keys(line: str) -> tuple[str, ...] | None:
         key, value = next(iter(value.items()))
         parts.append(key)
     return tuple(parts)
-
-
-def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    length = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        length += 1
-    return length

@@ -15,6 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput
 from ascend_images.files import read_regular
 from ascend_images.pins.platform import Arch, parse_platform
@@ -91,6 +92,11 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
         """Locked version by normalised name."""
         return {package.name: package.version for package in self.packages}
 
+    @property
+    def digest(self) -> str:
+        """The digest of the file's text, by which records name the lock that was installed from."""
+        return digest_of(str(self).encode())
+
     def __str__(self) -> str:
         head = [
             f"# Made by: invoke lock --variant {self.variant}",
@@ -135,7 +141,7 @@ def file_name(variant: str, arch: Arch) -> str:
 def _content(text: str) -> str:
     """Return `sha256:…` over the lines of a lock file that say what is locked, by which a change by hand shows."""
     lines = [line for line in text.split("\n") if not line.startswith(_NOT_CONTENT)]
-    return "sha256:" + hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+    return digest_of("\n".join(lines).encode("utf-8", "surrogatepass"))
 
 
 def _variant_of(path: Path | str) -> str:
@@ -154,7 +160,7 @@ def inputs_hash(variant: Variant, arch: Arch) -> str:
     A pure function of the pins: what a source's files say is told by its commit. Reasons and whatever has no part in
     choosing packages (paths, environment, checks) are left out, so that rewording one leaves the locks current.
     """
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(_inputs(variant, arch), order="sorted")).hexdigest()
+    return digest_of(msgspec.json.encode(_inputs(variant, arch), order="sorted"))
 
 
 def input_parts(variant: Variant, arch: Arch) -> dict[str, str]:

@@ -4,7 +4,6 @@ On one machine it is a lock on a file. Between machines it is published.json in 
 file lacks what its own history holds, and CI runs promotions in one concurrency group that is never cancelled.
 """
 
-import fcntl
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ascend_images.errors import PublishRefused
+from ascend_images.files import held
 from ascend_images.images.plan import BUILD_FOLDER
 from ascend_images.publish.published import FILE, Published, parse
 
@@ -27,16 +27,8 @@ def one_at_a_time(root: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of publications, waiting for whoever holds it; it ends with its process. Raises OSError."""
     path = root / FOLDER / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another publication to end")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with held(path, lambda: say("waiting for another publication to end")):
         yield
-    finally:
-        os.close(handle)
 
 
 def require_nothing_forgotten(root: Path, published: Published, *more: str) -> None:

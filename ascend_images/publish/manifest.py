@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, PublishRefused
-from ascend_images.files import read_regular, write_atomic
+from ascend_images.files import read_regular, write_json
 from ascend_images.images.candidate import candidate_tag, identity, parse_candidate
 from ascend_images.images.image_json import pins_digest
 from ascend_images.images.publish import SANDBOX
@@ -28,7 +29,7 @@ from ascend_images.publish.index import (
     parse_index,
     parse_manifest,
 )
-from ascend_images.publish.registry import INDEX, INDEX_TYPES, MANIFEST_TYPES, Repository, digest_of
+from ascend_images.publish.registry import INDEX, INDEX_TYPES, MANIFEST_TYPES, Repository
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +133,7 @@ def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record],
 
 def write_joined(path: Path, joined: Joined) -> None:
     """Write what was joined, whole or not at all."""
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(joined), indent=2) + b"\n")
+    write_json(path, joined)
 
 
 def load_joined(path: Path, variant: str) -> Joined:

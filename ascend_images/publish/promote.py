@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.files import read_regular, write_atomic
 from ascend_images.images.cache import is_cache_tag
@@ -24,7 +25,7 @@ from ascend_images.publish.index import NOTE_EPOCH, NOTE_VARIANT, ORDER, parse_i
 from ascend_images.publish.lock import FOLDER, committed, git, one_at_a_time, require_nothing_forgotten
 from ascend_images.publish.manifest import Joined
 from ascend_images.publish.published import FILE, Publication, Published, append, facts_of, load
-from ascend_images.publish.registry import INDEX, INDEX_TYPES, Repository, Stored, digest_of
+from ascend_images.publish.registry import INDEX, INDEX_TYPES, Repository, Stored
 from ascend_images.publish.required import Proof
 
 _PENDING = FOLDER / "pending"
@@ -91,8 +92,7 @@ def building_commit(root: Path, joined: Joined, dockerfile: str, *, stand_in: bo
     Raises PublishRefused. Stand-ins (`stand_in`) are built from a lock of their own.
     """
     head = git(root, "rev-parse", "--verify", "HEAD^{commit}")
-    content = committed(root, "HEAD", dockerfile)
-    found = digest_of(content) if content is not None else "no such file"
+    found = _at_head(root, dockerfile)
     if head is None or head.returncode != 0 or found != joined.dockerfile:
         raise PublishRefused(
             f"{joined.variant}: the commit that is checked out does not hold the {dockerfile} that was built: {found}",
@@ -200,14 +200,19 @@ def _require_locks(root: Path, joined: Joined) -> None:
     """Raise PublishRefused where HEAD has other package locks than were built, which nobody would ever build then."""
     for platform, wanted in joined.locks.items():
         path = f"locks/{file_name(joined.variant, parse_platform(platform))}"
-        content = committed(root, "HEAD", path)
-        found = digest_of(content) if content is not None else "no such file"
+        found = _at_head(root, path)
         if found != wanted:
             raise PublishRefused(
                 f"{joined.variant}: the commit that is checked out does not hold the {path} that was built: {found}",
                 wanted=wanted,
                 do="check out the commit that was built, or build and verify again",
             )
+
+
+def _at_head(root: Path, path: str) -> str:
+    """Return the digest of a file as the commit that is checked out holds it, or that it has none."""
+    content = committed(root, "HEAD", path)
+    return digest_of(content) if content is not None else "no such file"
 
 
 def _pending_name(publication: Publication) -> str:

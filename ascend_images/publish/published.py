@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from ascend_images.errors import BadInput
-from ascend_images.files import read_regular, write_atomic
+from ascend_images.files import read_regular, write_json
 from ascend_images.pins.variant import Variant
 
 FILE = "published.json"
@@ -165,5 +165,10 @@ def append(path: Path, more: Iterable[Publication]) -> Published:
     before = load(path)
     after = before.with_more(*more)
     if after != before or not path.exists():
-        write_atomic(path, msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n")
+        write(path, after)
     return after
+
+
+def write(path: Path, published: Published) -> None:
+    """Write published.json, whole or not at all; only whoever holds the lock of publications may."""
+    write_json(path, published, indent=1)

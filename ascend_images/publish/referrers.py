@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import PublishRefused
-from ascend_images.publish.registry import INDEX, MANIFEST, Repository, Stored, digest_of
+from ascend_images.publish.registry import INDEX, MANIFEST, Repository, Stored
 
 # The configuration of what has none (image-spec, "Guidance for an Empty Descriptor").
 _EMPTY_TYPE = "application/vnd.oci.empty.v1+json"

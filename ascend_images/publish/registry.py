@@ -5,7 +5,6 @@ connection that is cut) is tried again.
 """
 
 import email.utils
-import hashlib
 import json
 import re
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import LookupIncomplete, PublishRefused
 from ascend_images.images.publish import is_loopback
 from ascend_images.pins.tags import ImageRef
@@ -50,11 +50,6 @@ class Stored(NamedTuple):
     digest: str
     media_type: str
     content: bytes
-
-
-def digest_of(content: bytes) -> str:
-    """Return the digest of a manifest or blob: that of its bytes."""
-    return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 class Repository:

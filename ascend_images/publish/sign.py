@@ -5,13 +5,13 @@ Tried with cosign 2.5. Its signatures lie under tags beside the image, `sha256-<
 
 import base64
 import binascii
-import hashlib
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, MissingTool, PublishRefused
 from ascend_images.images.engine import Answer, Run
 from ascend_images.images.publish import is_loopback
@@ -164,7 +164,7 @@ def fingerprint(pem: str) -> str:
         der = b""
     if not der:
         raise BadInput("what cosign gave is no public key", wanted="PEM")
-    return "sha256:" + hashlib.sha256(der).hexdigest()
+    return digest_of(der)
 
 
 def _options(reference: str) -> list[str]:

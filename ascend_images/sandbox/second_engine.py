@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ascend_images.errors import MissingTool
+from ascend_images.gentle import end
 from ascend_images.sandbox.engine import state_dir
 
 _PROGRAMS = ("dockerd", "containerd", "runc", "iptables", "ip")
@@ -175,12 +176,7 @@ def _process(command: Sequence[str], log: Path, socket: Path) -> Iterator[None]:
             time.sleep(0.1)
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, _STOP_SECONDS)
 
 
 def _answers(program: str, socket: Path) -> bool:

@@ -5,7 +5,6 @@ the like) is the real thing, fetched from the machine's index. `files/wheels.tom
 stand-in has more to say.
 """
 
-import hashlib
 import os
 import re
 import tempfile
@@ -18,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import LookupIncomplete
 from ascend_images.images.uv_tool import UV_REQUIREMENT
 from ascend_images.pins.lockfile import Conflict, LockedPackage, LockFile, file_name, inputs_hash
@@ -111,7 +111,7 @@ def standin_lock(variant: Variant, arch: Arch, lock: LockFile | None, wheels: Pa
     locked = {package.name: package.version for package in package_set(variant, arch, lock)}
     wanted = {**({} if lock is not None else dict.fromkeys(_BUILDERS, "")), **locked}
     found = {
-        name: LockedPackage(name, version, (f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}",))
+        name: LockedPackage(name, version, (digest_of(path.read_bytes()),))
         for path in sorted(wheels.iterdir())
         if path.suffix in {".whl", ".gz"}
         for name, version in [_name_and_version(path.name)]

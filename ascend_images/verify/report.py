@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from ascend_images.errors import BadInput
-from ascend_images.files import write_atomic
+from ascend_images.files import write_json
 from ascend_images.inside.answers import Answer, whole
 
 #: Answers in the order in which people want to see them.
@@ -93,7 +93,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def write_report(folder: Path, report: Report) -> Path:
     """Write a report as JSON into a folder, whole or not at all; return its path."""
     path = folder / report.file_name
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+    write_json(path, report, indent=1)
     return path
 
 

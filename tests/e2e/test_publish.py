@@ -23,8 +23,6 @@ from ascend_images.publish.prune import plan_pruning, prune
 from ascend_images.publish.published import FILE, load
 from ascend_images.publish.registry import Repository
 from ascend_images.publish.required import proofs, required
-from ascend_images.sandbox.engine import state_dir
-from ascend_images.sandbox.registry import Registry, find_program
 from tests.e2e.faulty_proxy import Fault, FaultyProxy
 from tests.publish_kit import BOTH, CHECKS, DOCKERFILE, EPOCH, World, project, pushed, reports, variant
 
@@ -32,22 +30,6 @@ pytestmark = pytest.mark.e2e
 
 ALIAS = "latest-ms-swift-910b-ubuntu"
 KILLS = 100
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry of this module's own; the program is the one that the sandbox has unpacked."""
-    shared = state_dir() / "registry"
-    shared.mkdir(parents=True, exist_ok=True)
-    program = find_program(shared)
-    own = Registry(tmp_path_factory.mktemp("registry"))
-    before = os.environ["PATH"]
-    os.environ["PATH"] = f"{program.parent}:{before}"
-    try:
-        yield own.start()
-    finally:
-        os.environ["PATH"] = before
-        own.stop()
 
 
 @pytest.fixture

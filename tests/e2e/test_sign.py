@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +13,17 @@ import msgspec
 import pytest
 
 from ascend_images import attesting, publishing
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, LookupIncomplete, PublishRefused
+from ascend_images.images.plan import RECORDS
 from ascend_images.images.record import load_record, write_record
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.publish.prune import plan_pruning, prune
 from ascend_images.publish.published import FILE, load
 from ascend_images.publish.referrers import attached
-from ascend_images.publish.registry import Repository, digest_of
+from ascend_images.publish.registry import Repository
 from ascend_images.publish.sign import Cosign, fingerprint
 from ascend_images.sandbox.engine import state_dir
-from ascend_images.sandbox.registry import Registry, find_program
 from ascend_images.sbom import spdx
 from tests.publish_kit import BOTH, CHECKS, EPOCH, World, variant
 
@@ -55,21 +55,6 @@ def cosign() -> str:
     if not program.exists():
         pytest.skip("no cosign on PATH, and apt has no package of it here (Debian 13 does)")
     return str(program)
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    shared = state_dir() / "registry"
-    shared.mkdir(parents=True, exist_ok=True)
-    program = find_program(shared)
-    own = Registry(tmp_path_factory.mktemp("registry"))
-    before = os.environ["PATH"]
-    os.environ["PATH"] = f"{program.parent}:{before}"
-    try:
-        yield own.start()
-    finally:
-        os.environ["PATH"] = before
-        own.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +96,7 @@ def ready(world: World, number: int = 1) -> str:
     of = msgspec.to_builtins(variant("a2", repository=world.name))
     world.build("a2", text=f"{world.name} {number}", epoch=EPOCH + number, resolved=of)
     for arch in BOTH:
-        path = world.root / publishing.RECORDS / f"a2.{arch.value}.json"
+        path = world.root / RECORDS / f"a2.{arch.value}.json"
         record = load_record(path)
         assert record is not None
         lock = str(LockFile.load(world.root / "locks" / file_name("a2", arch)))
@@ -216,7 +201,7 @@ def test_a_registry_that_does_not_answer(cosign: str, keys: Keys) -> None:
 
 
 def documents(world: World, form: str = "spdx") -> list[attesting.Document]:
-    return attesting.documents(world.root, ["a2"], publishing.RECORDS, form=form)
+    return attesting.documents(world.root, ["a2"], RECORDS, form=form)
 
 
 def test_bills_are_attached_once_and_signed_statements_hold_them(world: World, cosign: str, keys: Keys) -> None:

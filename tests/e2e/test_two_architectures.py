@@ -20,9 +20,7 @@ from ascend_images.pins.platform import Arch
 from ascend_images.publish.index import images_of, parse_index
 from ascend_images.publish.published import FILE, load
 from ascend_images.publish.registry import Repository
-from ascend_images.sandbox.engine import state_dir
 from ascend_images.sandbox.host import make_host
-from ascend_images.sandbox.registry import Registry, find_program
 from ascend_images.verify.report import load_reports
 from tests.e2e.builds import ROOT, docker, invoke
 
@@ -90,17 +88,6 @@ class Project:
         client = Repository(self.repository)
         named = [tag for tag in client.tags() if not tag.startswith("candidate-")]
         return {tag: stored.digest for tag in named if (stored := client.manifest(tag)) is not None}
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry of this module's own; the program is the one that the sandbox has unpacked."""
-    program = find_program(state_dir() / "registry")
-    own = Registry(tmp_path_factory.mktemp("registry"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-        yield own.start()
-        own.stop()
 
 
 @pytest.fixture(scope="module")

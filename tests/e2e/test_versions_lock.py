@@ -27,7 +27,6 @@ from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import check
 from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import FILE, VersionsLock
-from ascend_images.sandbox.registry import Registry
 from tests.e2e.git_server import GitServer, git_server, make_authority
 from tests.remotes import TODAY, asking, run_file, wanting
 
@@ -211,15 +210,6 @@ class World:
         )
         assert VersionsLock.load(path) == found.lock
         return found
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    one = Registry(tmp_path_factory.mktemp("registry"))
-    try:
-        yield one.start()
-    finally:
-        one.stop()
 
 
 @pytest.fixture

@@ -15,9 +15,7 @@ from ascend_images.pins.platform import Arch
 from ascend_images.publish.index import images_of, parse_index
 from ascend_images.publish.published import FILE, Published, parse
 from ascend_images.publish.registry import Repository
-from ascend_images.sandbox.engine import state_dir
 from ascend_images.sandbox.host import make_host
-from ascend_images.sandbox.registry import Registry, find_program
 from tests.e2e.builds import ROOT, docker
 from tests.publish_kit import git
 from tests.workflow_runner import Hub
@@ -56,19 +54,6 @@ SETUP = """\
 #!/bin/sh
 echo "the environment of the tests"
 """
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry of this module's own; the program is the one that the sandbox has unpacked."""
-    shared = state_dir() / "registry"
-    shared.mkdir(parents=True, exist_ok=True)
-    program = find_program(shared)
-    own = Registry(tmp_path_factory.mktemp("registry"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-        yield own.start()
-        own.stop()
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from ascend_images.digest import digest_of
 from ascend_images.publish.published import Publication, facts_of
-from ascend_images.publish.registry import digest_of
 from tests.publish_kit import DOCKERFILE, EPOCH, REPOSITORY, variant
 
 

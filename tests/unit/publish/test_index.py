@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.images.candidate import Candidate, candidate_tag, identity, parse_candidate
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve_all
 from ascend_images.publish.aliases import aliases
 from ascend_images.publish.index import Descriptor, images_of, index_bytes, parse_index, parse_manifest
-from ascend_images.publish.registry import MANIFEST, digest_of
+from ascend_images.publish.registry import MANIFEST
 from tests.publish_kit import entry, image, index_of, pins, record, variant
 
 AMD64 = {"architecture": "amd64", "os": "linux"}

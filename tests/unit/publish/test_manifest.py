@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.images.candidate import candidate_tag, identity
 from ascend_images.images.record import Record
 from ascend_images.pins.platform import Arch
 from ascend_images.publish.index import images_of, parse_index
 from ascend_images.publish.manifest import Joined, join, load_joined, write_joined
-from ascend_images.publish.registry import INDEX, digest_of
+from ascend_images.publish.registry import INDEX
 from tests.publish_kit import (
     BOTH,
     REPOSITORY,

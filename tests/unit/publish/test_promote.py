@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, PublishRefused
 from ascend_images.images.candidate import identity
 from ascend_images.pins.platform import Arch
@@ -18,7 +19,7 @@ from ascend_images.publish.lock import FOLDER
 from ascend_images.publish.manifest import Joined, join
 from ascend_images.publish.promote import building_commit, promote, publication_of, require_pinned
 from ascend_images.publish.published import FILE, Publication, Published, append, load
-from ascend_images.publish.registry import INDEX, digest_of
+from ascend_images.publish.registry import INDEX
 from ascend_images.publish.required import NPU, OPTIONAL, proofs, required
 from ascend_images.publish.transport import NoAnswerError, Reply, Request
 from ascend_images.verify.outside import all_checks

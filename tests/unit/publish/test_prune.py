@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, LookupIncomplete
 from ascend_images.images.cache import cache_tag
 from ascend_images.images.candidate import candidate_tag
@@ -13,7 +14,7 @@ from ascend_images.pins.platform import Arch
 from ascend_images.publish.manifest import Joined, join
 from ascend_images.publish.prune import agreed, plan_pruning, prune, require_keep
 from ascend_images.publish.published import Published
-from ascend_images.publish.registry import INDEX, digest_of
+from ascend_images.publish.registry import INDEX
 from ascend_images.publish.transport import Reply
 from tests.publish_kit import EPOCH, FakeRegistry, entry, image, index_of, push, pushed, repository, variant
 from tests.unit.publish.samples import publication

@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from ascend_images import publishing
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, CheckFailed, LookupIncomplete, PublishRefused
+from ascend_images.images.plan import RECORDS
 from ascend_images.images.record import load_record
 from ascend_images.pins.platform import Arch
 from ascend_images.publish import published
 from ascend_images.publish.manifest import load_joined
 from ascend_images.publish.published import FILE, load
-from ascend_images.publish.registry import digest_of
 from ascend_images.publish.transport import Reply, Request
 from tests.publish_kit import QUAY, FakeRegistry, World, commit, git, repository, variant
 from tests.unit.publish.samples import publication
@@ -211,7 +212,7 @@ def down(world: World, *names: str) -> None:
     def before(request: Request) -> Reply | None:
         return Reply(status=500) if any(digest in request.url for digest in digests) else None
 
-    records = [load_record(path) for path in (world.root / publishing.RECORDS).iterdir()]
+    records = [load_record(path) for path in (world.root / RECORDS).iterdir()]
     digests = [one.digest for one in records if one is not None and one.variant in names]
     registry_of(world).before = before
 
@@ -230,7 +231,7 @@ def test_one_variant_whose_registry_does_not_answer_stops_no_other(world: World)
 
 def test_one_variant_whose_files_cannot_be_read_stops_no_other(world: World) -> None:
     world.build("a2", "a3")
-    (world.root / publishing.RECORDS / "a2.amd64.json").write_text("{}")
+    (world.root / RECORDS / "a2.amd64.json").write_text("{}")
     with pytest.raises(BadInput, match=r"a2\.amd64\.json: not the record of a build"):
         world.manifest("a2", "a3")
     world.verify(load_joined(world.root / publishing.MANIFESTS / "a3.json", "a3"))

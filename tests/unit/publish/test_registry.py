@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, LookupIncomplete, PublishRefused
 from ascend_images.pins.platform import Arch
 from ascend_images.publish.authorization import Challenge, parse_challenge
 from ascend_images.publish.credentials import Login, login_for, run_helper
-from ascend_images.publish.registry import INDEX, Repository, digest_of, retry_after
+from ascend_images.publish.registry import INDEX, Repository, retry_after
 from ascend_images.publish.transport import NoAnswerError, Reply, Request, send
 from tests.publish_kit import REPOSITORY, FakeRegistry, image, push, repository
 

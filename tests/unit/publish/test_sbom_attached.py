@@ -7,16 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ascend_images import attesting, publishing
+from ascend_images import attesting
+from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.images.engine import Answer
+from ascend_images.images.plan import RECORDS
 from ascend_images.images.record import load_record, write_record
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
 from ascend_images.publish.prune import plan_pruning, prune
 from ascend_images.publish.published import Published
 from ascend_images.publish.referrers import attach, attached, tag_of
-from ascend_images.publish.registry import INDEX, MANIFEST, Repository, digest_of
+from ascend_images.publish.registry import INDEX, MANIFEST, Repository
 from ascend_images.publish.sign import Cosign
 from ascend_images.publish.transport import Reply, Request
 from ascend_images.sbom import spdx
@@ -221,7 +223,7 @@ def world(tmp_path: Path, registry: FakeRegistry) -> World:
     made = World(tmp_path, lambda name: repository(registry, name), registry)
     made.build("a2")
     for arch in Arch:
-        path = tmp_path / publishing.RECORDS / f"a2.{arch.value}.json"
+        path = tmp_path / RECORDS / f"a2.{arch.value}.json"
         record = load_record(path)
         assert record is not None
         lock = str(LockFile.load(tmp_path / "locks" / file_name("a2", arch)))
@@ -230,7 +232,7 @@ def world(tmp_path: Path, registry: FakeRegistry) -> World:
 
 
 def documents(world: World, *arches: Arch, form: str = "spdx") -> list[attesting.Document]:
-    return attesting.documents(world.root, ["a2"], publishing.RECORDS, arches=arches, form=form)
+    return attesting.documents(world.root, ["a2"], RECORDS, arches=arches, form=form)
 
 
 def test_each_image_gets_its_own_bill_twice_the_same(world: World) -> None:
@@ -275,7 +277,7 @@ def test_only_one_bill_fits_one_file(world: World) -> None:
 
 
 def spoil(world: World, **changed: object) -> None:
-    path = world.root / publishing.RECORDS / "a2.amd64.json"
+    path = world.root / RECORDS / "a2.amd64.json"
     record = load_record(path)
     assert record is not None
     write_record(path, msgspec.structs.replace(record, **changed))
@@ -298,10 +300,10 @@ def test_a_lock_that_a_context_brought(world: World, tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[World], object], type[Exception], str]] = {
-    "no variant": (lambda world: attesting.documents(world.root, [], publishing.RECORDS), BadInput, "no variant"),
+    "no variant": (lambda world: attesting.documents(world.root, [], RECORDS), BadInput, "no variant"),
     "another form": (lambda world: documents(world, form="xml"), BadInput, "--format xml"),
     "no record": (
-        lambda world: attesting.documents(world.root, ["a3"], publishing.RECORDS),
+        lambda world: attesting.documents(world.root, ["a3"], RECORDS),
         BadInput,
         "a3: no record of a build for linux/amd64 and linux/arm64",
     ),
@@ -318,7 +320,7 @@ def test_what_cannot_be_meant(world: World, what: str) -> None:
 
 
 def test_no_record_of_the_architecture_that_was_named(world: World) -> None:
-    (world.root / publishing.RECORDS / "a2.arm64.json").unlink()
+    (world.root / RECORDS / "a2.arm64.json").unlink()
     assert len(documents(world)) == 1
     with pytest.raises(BadInput, match="no record of a build for linux/arm64"):
         documents(world, Arch.ARM64)
