@@ -13,9 +13,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from ascend_images.lock.catalog import File, IndexUnreachableError, Release
 from ascend_images.lock.means import Means
 from ascend_images.lock.metadata import Metadata
+from ascend_images.lock.release import File, IndexUnreachableError, Release
 from ascend_images.lock.resolver import Question
 from ascend_images.pins.load import load
 from ascend_images.pins.model import Pins, Relax

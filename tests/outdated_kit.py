@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ascend_images.lock.catalog import Release
 from ascend_images.lock.outdated import Hosts
 from ascend_images.lock.reach import UnreachableError
+from ascend_images.lock.release import Release
 from tests.lock_kit import FakeIndex
 from tests.remotes import FakeGit, FakeImages
 

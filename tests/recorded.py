@@ -16,13 +16,13 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ascend_images.lock.catalog import File, IndexUnreachableError, Packages, Release, normal_version
 from ascend_images.lock.components import asked, asked_extras
 from ascend_images.lock.demands import met
 from ascend_images.lock.distributions import Distribution
 from ascend_images.lock.lock import known_locks
 from ascend_images.lock.means import Means, usual_means
 from ascend_images.lock.metadata import Metadata
+from ascend_images.lock.release import File, IndexUnreachableError, Packages, Release, normal_version
 from ascend_images.lock.resolver import Question, UnresolvableError
 from ascend_images.lock.solve import Solved, look, solve
 from ascend_images.lock.sources import read_demands

@@ -7,10 +7,11 @@ from datetime import date
 from packaging.specifiers import Specifier
 
 from ascend_images.errors import BadInput
-from ascend_images.lock.catalog import IndexUnreachableError, Release, in_parallel
 from ascend_images.lock.components import active, asked_extras
 from ascend_images.lock.demands import is_exact
 from ascend_images.lock.means import Means
+from ascend_images.lock.patience import in_parallel
+from ascend_images.lock.release import IndexUnreachableError, Release
 from ascend_images.lock.solve import Look
 
 

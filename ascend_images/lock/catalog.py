@@ -1,21 +1,18 @@
 """Package indexes asked over the simple API: which files of a version there are, and what a distribution asks for."""
 
-import concurrent.futures
 import hashlib
 import io
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
 
 import msgspec
 import requests
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 from pypi_simple import (
     PYPI_SIMPLE_ENDPOINT,
     DistributionPackage,
@@ -29,7 +26,9 @@ from urllib3.util import Retry
 from ascend_images.lock.kept import keep
 from ascend_images.lock.logins import Logins
 from ascend_images.lock.metadata import Metadata, parse_metadata, sdist_metadata, wheel_metadata, whole
-from ascend_images.lock.target import Target
+from ascend_images.lock.patience import within
+from ascend_images.lock.release import File, IndexUnreachableError, Release, normal_version
+from ascend_images.lock.remote_file import RemoteFile
 from ascend_images.pins.addresses import holds_login, masked
 
 #: Seconds to wait for a connection and for an answer; a probe that decides whether an index is there waits less.
@@ -37,91 +36,9 @@ _TIMEOUT = (10.0, 60.0)
 _PROBE_TIMEOUT = (4.0, 8.0)
 #: The same for the whole of a probe: a server may send a byte now and then for ever.
 _PROBE_TOTAL = 20.0
-_THREADS = 12
 #: Seconds for which a list of files is taken from the disk; indexes tell their clients the same.
 _LISTING_AGE = 600
-#: Bytes read from the end of a wheel at first: the directory of most wheels, METADATA before it, fits.
-_TAIL = 64 * 1024
 _NOT_THERE = (404, 410)
-
-
-Key = TypeVar("Key")
-Answer = TypeVar("Answer")
-
-
-class IndexUnreachableError(Exception):
-    """An index gave no answer, or none that says whether a package is there."""
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of a release as the index lists it; `sha256` is empty and `published` (UTC) None where it does not say.
-
-    `url` holds a login only where the index lists another one than its own: `Catalog` knows that.
-    """
-
-    filename: str
-    url: str
-    sha256: str
-    wheel: bool
-    has_metadata: bool = False
-    yanked: bool = False
-    published: date | None = None
-
-
-@dataclass(frozen=True)
-class Release:
-    """One version of a distribution on one index."""
-
-    name: str
-    version: str
-    files: tuple[File, ...] = ()
-
-    @property
-    def yanked(self) -> bool:
-        """Whether its publisher took all of it back."""
-        return bool(self.files) and all(file.yanked for file in self.files)
-
-    def best_wheel(self, target: Target) -> File | None:
-        """Return the wheel an installer would take there, None where only an sdist is left."""
-        ranked = [(target.rank(file.filename), file.filename, file) for file in self.wheels]
-        fitting = [(rank, name, file) for rank, name, file in ranked if rank is not None]
-        return min(fitting, key=lambda entry: entry[:2])[2] if fitting else None
-
-    @property
-    def wheels(self) -> tuple[File, ...]:
-        """Its wheels, for whatever machine."""
-        return tuple(file for file in self.files if file.wheel)
-
-    @property
-    def sdist(self) -> File | None:
-        """Its source distribution, a .tar.gz rather than a .zip."""
-        sdists = [file for file in self.files if not file.wheel]
-        return min(sdists, key=lambda file: not file.filename.endswith(".tar.gz"), default=None)
-
-    def usable(self, target: Target) -> tuple[File, ...]:
-        """Return the files an installer may take there: every wheel that fits, or the sdist where none does."""
-        wheels = tuple(file for file in self.wheels if target.rank(file.filename) is not None)
-        return wheels or ((self.sdist,) if self.sdist else ())
-
-
-class Packages(Protocol):
-    """Where releases and metadata come from; the index, or recorded answers."""
-
-    def release(self, name: str, version: str, index: str | None = None) -> Release | None:
-        """Return one version's files, None where the index does not have it; raises IndexUnreachableError."""
-
-    def renewed(self, name: str, version: str, index: str | None = None) -> Release | None:
-        """Return the same as the index has it now, not as a list says that was kept; raises IndexUnreachableError."""
-
-    def probe(self, index: str, name: str) -> None:
-        """Ask an index about one package with little patience; raises IndexUnreachableError when it cannot be asked."""
-
-    def metadata(self, file: File) -> Metadata:
-        """Return what a distribution asks for; raises IndexUnreachableError."""
-
-    def sha256(self, file: File) -> str:
-        """Return a file's checksum, downloading the file where the index does not say."""
 
 
 def default_index(environment: Mapping[str, str]) -> str:
@@ -132,14 +49,6 @@ def default_index(environment: Mapping[str, str]) -> str:
             before, _, after = environment[name].partition("=")
             return after if after and "://" not in before else environment[name]
     return PYPI_SIMPLE_ENDPOINT
-
-
-def normal_version(text: str) -> str:
-    """Return a version in normal form, or the text itself where it is none."""
-    try:
-        return str(Version(text))
-    except InvalidVersion:
-        return text
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -211,7 +120,7 @@ class Catalog:
     def probe(self, index: str, name: str) -> None:
         """Ask an index about one package with little patience; raises IndexUnreachableError when it cannot be asked."""
         try:
-            _within(_PROBE_TOTAL, lambda: self._listing(name, index, timeout=_PROBE_TIMEOUT))
+            within(_PROBE_TOTAL, lambda: self._listing(name, index, timeout=_PROBE_TIMEOUT))
         except TimeoutError:
             raise IndexUnreachableError(f"no whole answer within {_PROBE_TOTAL:g} s") from None
 
@@ -293,7 +202,7 @@ class Catalog:
             answer = session.get(file.url + ".metadata", timeout=_TIMEOUT)
             if answer.ok:
                 return whole(parse_metadata(answer.text))
-        remote = _RemoteFile.open(session, file.url)
+        remote = RemoteFile.open(session, file.url, _TIMEOUT)
         return wheel_metadata(remote or io.BytesIO(_get(session, file.url)))
 
     def sha256(self, file: File) -> str:
@@ -310,34 +219,6 @@ class Catalog:
         except requests.RequestException as error:
             raise IndexUnreachableError(f"{file.filename}: {_cause(error)}") from None
         return digest.hexdigest()
-
-
-def _within(seconds: float, ask: Callable[[], Answer]) -> Answer:
-    """Return what `ask` returns, raise what it raises; TimeoutError where it takes too long, and is left to itself."""
-    answer: concurrent.futures.Future[Answer] = concurrent.futures.Future()
-
-    def fill() -> None:
-        try:
-            answer.set_result(ask())
-        except BaseException as error:  # whatever it is, it is for whoever asked
-            answer.set_exception(error)
-
-    threading.Thread(target=fill, daemon=True).start()
-    return answer.result(seconds)
-
-
-def in_parallel(ask: Callable[[Key], Answer], keys: Iterable[Key]) -> dict[Key, Answer | IndexUnreachableError]:
-    """Ask many things at once; an index that gave no answer is an entry of the result, any other error is raised."""
-    ordered = list(dict.fromkeys(keys))
-
-    def one(key: Key) -> Answer | IndexUnreachableError:
-        try:
-            return ask(key)
-        except IndexUnreachableError as error:
-            return error
-
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        return dict(zip(ordered, pool.map(one, ordered), strict=True))
 
 
 def _cause(error: BaseException) -> str:
@@ -410,60 +291,3 @@ def _get(session: requests.Session, url: str) -> bytes:
     answer = session.get(url, timeout=_TIMEOUT)
     answer.raise_for_status()
     return answer.content
-
-
-class _RemoteFile(io.RawIOBase):
-    """A file on a server that answers range requests, its end read first: enough to look into a wheel of 100 MB."""
-
-    def __init__(self, session: requests.Session, url: str, size: int, tail: bytes) -> None:
-        self._session = session
-        self._url = url
-        self._size = size
-        self._blocks = [(size - len(tail), tail)]
-        self._position = 0
-
-    @classmethod
-    def open(cls, session: requests.Session, url: str) -> Self | None:
-        """Return the file, None where the server sends only whole files."""
-        answer = session.get(url, headers={"Range": f"bytes=-{_TAIL}"}, timeout=_TIMEOUT, stream=True)
-        answer.raise_for_status()
-        size = answer.headers.get("Content-Range", "").rpartition("/")[2]
-        if answer.status_code != 206 or not size.isdigit():
-            answer.close()
-            return None
-        return cls(session, url, int(size), answer.content)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = start + offset
-        return self._position
-
-    def read(self, size: int | None = -1) -> bytes:
-        end = self._size if size is None or size < 0 else min(self._size, self._position + size)
-        data = self._range(self._position, end)
-        self._position = end
-        return data
-
-    def _range(self, start: int, end: int) -> bytes:
-        if start >= end:
-            return b""
-        for first, block in self._blocks:
-            if first <= start and end <= first + len(block):
-                return block[start - first : end - first]
-        # What comes next is likely wanted too: zipfile reads a header, then what it heads.
-        stop = min(self._size, max(end, start + _TAIL))
-        answer = self._session.get(self._url, headers={"Range": f"bytes={start}-{stop - 1}"}, timeout=_TIMEOUT)
-        answer.raise_for_status()
-        if answer.status_code != 206 or len(answer.content) < end - start:
-            raise ValueError("the server cut a range request short")
-        self._blocks.append((start, answer.content))
-        return answer.content[: end - start]

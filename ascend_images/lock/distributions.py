@@ -10,10 +10,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from ascend_images.errors import BadInput, LookupIncomplete
-from ascend_images.lock.catalog import File, IndexUnreachableError, Packages, Release, in_parallel
 from ascend_images.lock.components import Asked
 from ascend_images.lock.demands import parse_requirement
 from ascend_images.lock.metadata import Metadata
+from ascend_images.lock.patience import in_parallel
+from ascend_images.lock.release import File, IndexUnreachableError, Packages, Release
 from ascend_images.lock.way import default_place
 from ascend_images.pins.addresses import masked
 from ascend_images.pins.bindings import bound

@@ -9,8 +9,9 @@ from pathlib import Path
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images.network import require_tls
 from ascend_images.lock.anew import UvAnew
-from ascend_images.lock.catalog import Catalog, Packages, default_index
+from ascend_images.lock.catalog import Catalog, default_index
 from ascend_images.lock.host_settings import require_checked_hosts
+from ascend_images.lock.release import Packages
 from ascend_images.lock.resolver import Resolver
 from ascend_images.lock.way import Way
 from ascend_images.pins.addresses import is_https, masked

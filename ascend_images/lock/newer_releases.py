@@ -9,8 +9,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from ascend_images.lock.catalog import IndexUnreachableError, Packages, Release, in_parallel
 from ascend_images.lock.newer import LEAST, Found, Incomplete, Subject, newest_first, version_of
+from ascend_images.lock.patience import in_parallel
+from ascend_images.lock.release import IndexUnreachableError, Packages, Release
 from ascend_images.lock.target import Target
 from ascend_images.lock.way import default_place
 from ascend_images.pins.bindings import range_served

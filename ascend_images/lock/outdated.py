@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, MissingTool
-from ascend_images.lock.catalog import in_parallel
 from ascend_images.lock.digests import ImageHost
 from ascend_images.lock.git import GitHost, Refs
 from ascend_images.lock.image_tags import TagHost
@@ -15,6 +14,7 @@ from ascend_images.lock.newer import LEAST, Answer, Found, Kind, Subject, versio
 from ascend_images.lock.newer_images import moved_digest, newer_cann, repository
 from ascend_images.lock.newer_refs import checkout, newer_refs
 from ascend_images.lock.newer_releases import Releases, newer_releases
+from ascend_images.lock.patience import in_parallel
 from ascend_images.lock.reach import UnreachableError
 from ascend_images.lock.way import DIRECTLY, Way
 from ascend_images.pins.variant import Variant

@@ -8,7 +8,6 @@ from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput, LookupIncomplete
 from ascend_images.lock import explain
-from ascend_images.lock.catalog import IndexUnreachableError, in_parallel
 from ascend_images.lock.check import Verdict, check
 from ascend_images.lock.components import Asked, Component, active, distribution
 from ascend_images.lock.demands import Kind, lifts_nothing
@@ -16,7 +15,9 @@ from ascend_images.lock.distributions import Distribution, Distributions, build_
 from ascend_images.lock.explain import Contradiction
 from ascend_images.lock.means import Means
 from ascend_images.lock.metadata import Metadata
+from ascend_images.lock.patience import in_parallel
 from ascend_images.lock.placeholder import Placeholder
+from ascend_images.lock.release import IndexUnreachableError
 from ascend_images.lock.resolver import Question, UnresolvableError
 from ascend_images.pins.model import Relax
 

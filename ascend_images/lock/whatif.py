@@ -12,13 +12,13 @@ from packaging.requirements import Requirement
 
 from ascend_images.errors import BadInput
 from ascend_images.lock import explain
-from ascend_images.lock.catalog import File, IndexUnreachableError, Packages, Release
 from ascend_images.lock.components import Asked, Component, active, asked, asked_extras, distribution, pins
 from ascend_images.lock.demands import Demand, Settled
 from ascend_images.lock.distributions import Distribution, Distributions
 from ascend_images.lock.explain import Contradiction
 from ascend_images.lock.means import Means
 from ascend_images.lock.metadata import Metadata
+from ascend_images.lock.release import File, IndexUnreachableError, Packages, Release
 from ascend_images.lock.solve import Look, look
 from ascend_images.lock.sources import LocalCheckout, source_demands
 from ascend_images.pins.model import Relax

@@ -15,7 +15,9 @@ import requests
 from requests.adapters import BaseAdapter
 
 from ascend_images.lock import catalog
-from ascend_images.lock.catalog import Catalog, File, IndexUnreachableError, Release, default_index, in_parallel
+from ascend_images.lock.catalog import Catalog, default_index
+from ascend_images.lock.patience import in_parallel
+from ascend_images.lock.release import File, IndexUnreachableError, Release
 from ascend_images.lock.target import Target
 from ascend_images.pins.platform import Arch
 

@@ -3,9 +3,9 @@
 import pytest
 
 from ascend_images.errors import LookupIncomplete
-from ascend_images.lock.catalog import Release
 from ascend_images.lock.components import asked
 from ascend_images.lock.distributions import Distributions, build_demands
+from ascend_images.lock.release import Release
 from ascend_images.pins.lockfile import LockedPackage, LockFile
 from ascend_images.pins.model import Index, Metadata
 from ascend_images.pins.platform import Arch

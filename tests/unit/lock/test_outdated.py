@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_images.lock.catalog import IndexUnreachableError
 from ascend_images.lock.digests import Digests
 from ascend_images.lock.newer import Found, Incomplete, Subject
 from ascend_images.lock.outdated import Hosts, ask, subjects
+from ascend_images.lock.release import IndexUnreachableError
 from ascend_images.lock.way import Way
 from ascend_images.pins.model import Index, Mirror
 from ascend_images.pins.platform import Arch

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_images.errors import LookupIncomplete
-from ascend_images.lock.catalog import IndexUnreachableError
 from ascend_images.lock.demands import Demand, parse_requirement
 from ascend_images.lock.lock import lock_variant
 from ascend_images.lock.means import Means
+from ascend_images.lock.release import IndexUnreachableError
 from ascend_images.lock.whatif import Against, Remembering, against, standing
 from ascend_images.pins.model import Index
 from ascend_images.pins.platform import Arch
