@@ -35,7 +35,8 @@ names = imports.entry_points(image, found)
 from inside.facts.cann import stub_folders
 stubs = stub_folders(tree, image, os.uname().machine)
 start = time.perf_counter()
-imports.imports(python["executable"], names, tempfile.mkdtemp(), stubs, 300, min(4, os.cpu_count() or 1))
+place, bytecode = tempfile.mkdtemp(), tempfile.mkdtemp()
+imports.imports(python["executable"], names, place, bytecode, stubs, 300, min(4, os.cpu_count() or 1))
 print(time.perf_counter() - start)
 """
 

@@ -117,15 +117,27 @@ def staged_path(source: LocalSource, folder: Path) -> Path:
 def _copy_checkout(source: LocalSource, origin: Path, target: Path, url: str) -> None:
     """Make `target` a checkout of `origin`'s HEAD, one commit deep, holding the files that lie in `origin` now."""
     commit = _must(source, origin, "rev-parse", "HEAD")
-    _must(source, target, "init", "--quiet")
+    _must(source, target, "init", "--quiet", "--template=")
     _must(source, target, "fetch", "--quiet", "--depth=1", "--no-tags", origin.as_uri(), "HEAD")
     _must(source, target, "update-ref", "--no-deref", "HEAD", commit)
     _must(source, target, "read-tree", "HEAD")
+    _settle(source, target)
     if url:
         _must(source, target, "remote", "add", "origin", url)
     listed = _must(source, origin, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         _copy_file(origin / name, target / name)
+
+
+def _settle(source: LocalSource, target: Path) -> None:
+    """Leave in a fresh repository nothing that two copies of one commit differ in.
+
+    A builder compares what it is given with what it has: it would install a source anew that nobody changed.
+    """
+    _must(source, target, "-c", "gc.auto=0", "-c", "pack.threads=1", "repack", "-adFnq")
+    for name in ("logs", "objects/info"):
+        shutil.rmtree(target / ".git" / name, ignore_errors=True)
+    (target / ".git" / "FETCH_HEAD").unlink(missing_ok=True)
 
 
 def _copy_file(origin: Path, target: Path) -> None:

@@ -45,10 +45,11 @@ def given_by_engine(name: str, environment: Mapping[str, str]) -> bool:
     return PROXY.fullmatch(name) is not None and environment.get(twin) == environment[name]
 
 
-def environment_facts(tree: Tree, image: Mapping[str, Any]) -> Facts:
+def environment_facts(tree: Tree, image: Mapping[str, Any], bytecode: str) -> Facts:
     """Return the environment of this process, of `sh -c`, of a login shell, and what the set_env scripts add.
 
-    `env_runs`: whether /usr/bin/env runs, by which scripts find their interpreters.
+    `env_runs`: whether /usr/bin/env runs, by which scripts find their interpreters. `bytecode` is a folder outside of
+    the image for what is compiled.
     """
     facts: Facts = {"process": shown(os.environ) if tree.live else {}, "sh": None, "login": None, "set_env": None}
     facts["env_runs"] = run(["/usr/bin/env", "true"]).ok if tree.live else None
@@ -61,7 +62,7 @@ def environment_facts(tree: Tree, image: Mapping[str, Any]) -> Facts:
             facts["python3"][label] = tree.resolve(found[0]) if found[0] else ""
             facts[label] = shown(found[1])
     if image.get("cann_scripts"):
-        facts["set_env"] = set_env_facts(image["cann_scripts"], image.get("python_home", ""))
+        facts["set_env"] = set_env_facts(image["cann_scripts"], image.get("python_home", ""), bytecode)
     return facts
 
 
@@ -75,14 +76,14 @@ def shell_environment(command: Sequence[str], env: Mapping[str, str]) -> tuple[s
     return python.strip(), dict(line.split("=", 1) for line in variables.split("\0") if "=" in line)
 
 
-def set_env_facts(scripts: Sequence[str], python_home: str) -> Facts:
+def set_env_facts(scripts: Sequence[str], python_home: str, bytecode: str) -> Facts:
     """Source the set_env scripts in an environment that is nearly empty and return what they add to it.
 
     Each entry of `scripts` is text for the shell (a path, perhaps with options). torch is kept from loading torch_npu:
-    the ATB script may import it only to ask for its ABI.
+    the ATB script may import it only to ask for its ABI, and what is compiled for that lands in `bytecode`.
     """
     before = {"PATH": f"{python_home}/bin:{SYSTEM_PATH}" if python_home else SYSTEM_PATH, "HOME": "/root", "LANG": "C",
-              "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}  # fmt: skip
+              "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPYCACHEPREFIX": bytecode}  # fmt: skip
     program = "; ".join([*(f"source {script}" for script in scripts), _SHELL_PROBE])
     found = shell_environment(["bash", "-c", program], before)
     if found is None:

@@ -28,6 +28,7 @@ def gather(
     tree: Tree,
     image: Mapping[str, Any],
     *,
+    bytecode: str,
     limit: float = 300,
     own: str = "",
     jobs: int = 2,
@@ -36,14 +37,15 @@ def gather(
     """Look at the image and return what is there.
 
     Programs of the image (shells, set_env scripts, imports) run only where the tree is `/`; otherwise what they would
-    tell is None. `limit` is the time in seconds that one import may take, `own` a path of ours that is no leftover.
+    tell is None. `bytecode` is a folder outside of the image, where what one program compiles is kept for the others;
+    `limit` is the time in seconds that one import may take, `own` a path of ours that is no leftover.
     Files are looked at before anything is imported, since imports leave files. NPUs compute only where that was asked
     for, there is one, and the host's driver is there.
     """
     python = python_facts(tree, image)
     folders = list(python["paths"])
     found, files = distributions(tree, folders, {patch["file"] for patch in image.get("patches", [])})
-    environment = environment_facts(tree, image)
+    environment = environment_facts(tree, image, bytecode)
     startup = startup_facts(tree, image)
     facts: Facts = {
         "live": tree.live,
@@ -91,7 +93,7 @@ def gather(
             }
             stubs = [] if facts["driver"] else stub_folders(tree, image, facts["machine"])
             facts["stubs"] = stubs
-            facts["imports"] = imports(program, entry_points(image, found), empty, stubs, limit, jobs)
+            facts["imports"] = imports(program, entry_points(image, found), empty, bytecode, stubs, limit, jobs)
             ready = facts["driver"] and npu_numbers(facts["devices"]["nodes"])
             if asked.npu and (ready or asked.device != "npu"):
                 facts["probe"] = probe_facts(program, asked, empty, limit, jobs)

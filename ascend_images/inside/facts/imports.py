@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -83,8 +82,13 @@ def entry_points(image: Mapping[str, Any], found: Sequence[Facts]) -> list[str]:
     return list(dict.fromkeys([*names, *image.get("checks", [])]))
 
 
-def imports(python: str, names: Sequence[str], place: str, stubs: Sequence[str], limit: float, jobs: int) -> Facts:
-    """Import each name in a process of its own, `jobs` at a time. What a failed one wrote last is kept."""
+def imports(
+    python: str, names: Sequence[str], place: str, bytecode: str, stubs: Sequence[str], limit: float, jobs: int
+) -> Facts:
+    """Import each name in a process of its own, `jobs` at a time. What a failed one wrote last is kept.
+
+    `bytecode` is a folder outside of the image for what is compiled.
+    """
     env = quiet_environment()
     if stubs:
         env["LD_LIBRARY_PATH"] = ":".join([*filter(None, entries(env.get("LD_LIBRARY_PATH", ""))), *stubs])
@@ -94,6 +98,5 @@ def imports(python: str, names: Sequence[str], place: str, stubs: Sequence[str],
         stderr = "" if ran.ok else without_secrets(ran.stderr[-6000:]).replace(place, "(an empty directory)")
         return {"exit": ran.exit, "signal": ran.signal, "timed_out": ran.timed_out, "stderr": stderr}
 
-    with tempfile.TemporaryDirectory(prefix="bytecode-") as bytecode:  # noqa: SIM117 - one statement: from Python 3.10 on
-        with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-            return dict(zip(names, pool.map(one, names)))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+        return dict(zip(names, pool.map(one, names)))

@@ -570,17 +570,35 @@ TORCH_DEVICE_BACKEND_AUTOLOAD=0 /build/uv pip install --quiet --no-deps "${optio
   --requirement /build/install/requirements.txt --requirement /build/indexes/pyproject.toml
 site=$(python3 -c 'import sys, sysconfig; print(sysconfig.get_path("purelib", vars={"base": sys.argv[1]}))' "$prefix")
 python3 /build/patch.py "/out$site" /build/patches.json
-# Middle-sized layers are packed and pulled side by side.
-shopt -s nullglob
-mkdir -p "/layers/torch$site" "/layers/npu$site"
+# Middle-sized layers are packed and pulled side by side. What lies in which hangs on its own name alone, so that a
+# package that changes leaves the other layers as they are.
+shopt -s nullglob nocaseglob
+mkdir -p "/layers/torch$site" "/layers/npu$site" "/layers/others$site"
 for entry in "/out$site"/{torch,torch-*.dist-info,torch.libs,torchgen,functorch}; do
   if [[ -e $entry ]]; then mv "$entry" "/layers/torch$site/"; fi
 done
 for entry in "/out$site"/{torch_npu,torch_npu-*.dist-info,torch_npu.libs,triton,triton_ascend-*.dist-info}; do
   if [[ -e $entry ]]; then mv "$entry" "/layers/npu$site/"; fi
 done
+for entry in "/out$site"/[a-o]*; do mv "$entry" "/layers/others$site/"; done
 mv /out /layers/rest
 for layer in /layers/*; do settle "$layer"; done
+EOR
+
+# Their bytecode, which is in no image: the check of each imports a good part of it, several times.
+FROM packages AS bytecode
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
+    --mount=from=build-lib,source=/build.sh,target=/build/build.sh <<'EOR'
+source /build/build.sh
+mkdir -p /made /bytecode
+for layer in /layers/*; do
+  # What is no Python of this version is not imported either. The hash of the source is looked at: their times are equal.
+  PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=/made python3 -m compileall -q -q -j 0 --invalidation-mode checked-hash \
+    -s "$layer" "$layer$(python_prefix)" || true
+  if [[ -d /made$layer ]]; then cp -al "/made$layer/." /bytecode/; fi
+done
+rm -rf /made
 EOR
 
 FROM system AS base
@@ -614,24 +632,35 @@ EOR
 FROM base AS runtime
 COPY --link --from=packages /layers/torch/ /
 COPY --link --from=packages /layers/npu/ /
+COPY --link --from=packages /layers/others/ /
 COPY --link --from=packages /layers/rest/ /
+
+FROM runtime AS kernel-amd64
+ARG KERNEL_ARCH=x86_64
+
+FROM runtime AS kernel-arm64
+ARG KERNEL_ARCH=aarch64
+
+# What is compiled does not hang on it, so that a setting that changes leaves that as it is.
+FROM kernel-${TARGETARCH} AS environment
+ENV PATH="/usr/local/Ascend/cann-9.1.0/bin:/usr/local/python3.12.13/bin:/usr/bin:/bin" \
+    LD_LIBRARY_PATH="/usr/local/Ascend/cann-9.1.0/opp/lib/linux/${KERNEL_ARCH}:/usr/local/python3.12.13/lib" \
+    PYTHONPATH="/Megatron-LM:/usr/local/Ascend/cann-9.1.0/python/site-packages" \
+    ASCEND_TOOLKIT_HOME="/usr/local/Ascend/cann-9.1.0" \
+    SOC_VERSION="ascend910b1" \
+    MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
+    ATB_SHARE_MEMORY_NAME_SUFFIX=""
 
 
 # The sources, each at its final place; none is registered or compiled a second time.
 
-FROM runtime AS install-vllm
+FROM environment AS install-vllm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
     --mount=from=build-lib,source=/build.sh,target=/build/build.sh \
     --mount=from=src-vllm,target=/build/source \
     --mount=from=uv,source=/uv,target=/build/uv <<'EOR'
-# Before strict mode: these scripts break in it.
-set +Eeu +o pipefail
-source /usr/local/Ascend/ascend-toolkit/set_env.sh
-source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh
-source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1
 source /build/build.sh
-cann_is /usr/local/Ascend/cann-9.1.0
 take_source /vllm
 SETUPTOOLS_SCM_PRETEND_VERSION=0.23.0 VLLM_TARGET_DEVICE=empty install_editable /vllm
 hand_over /vllm https://github.com/vllm-project/vllm
@@ -661,7 +690,7 @@ tls_as_written /vllm-ascend
 hand_over /vllm-ascend https://github.com/vllm-project/vllm-ascend
 EOR
 
-FROM runtime AS install-megatron-lm
+FROM environment AS install-megatron-lm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
     --mount=from=build-lib,source=/build.sh,target=/build/build.sh \
@@ -690,24 +719,11 @@ EOR
 
 # The image.
 
-FROM runtime AS kernel-amd64
-ARG KERNEL_ARCH=x86_64
-
-FROM runtime AS kernel-arm64
-ARG KERNEL_ARCH=aarch64
-
-FROM kernel-${TARGETARCH} AS image
+FROM environment AS image
 COPY --link --from=install-vllm /out/ /
 COPY --link --from=install-vllm-ascend /out/ /
 COPY --link --from=install-megatron-lm /out/ /
 COPY --link --from=facts-out /out/ /
-ENV PATH="/usr/local/Ascend/cann-9.1.0/bin:/usr/local/python3.12.13/bin:/usr/bin:/bin" \
-    LD_LIBRARY_PATH="/usr/local/Ascend/cann-9.1.0/opp/lib/linux/${KERNEL_ARCH}:/usr/local/python3.12.13/lib" \
-    PYTHONPATH="/Megatron-LM:/usr/local/Ascend/cann-9.1.0/python/site-packages" \
-    ASCEND_TOOLKIT_HOME="/usr/local/Ascend/cann-9.1.0" \
-    SOC_VERSION="ascend910b1" \
-    MODELSCOPE_CACHE="/mnt/workspace/.cache/modelscope/hub" \
-    ATB_SHARE_MEMORY_NAME_SUFFIX=""
 ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
@@ -715,11 +731,12 @@ SHELL ["/bin/bash", "-c"]
 # The image's own check; the last stage takes its report, so it cannot be skipped.
 FROM image AS check
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
-RUN --network=none --mount=type=tmpfs,target=/tmp <<'EOR'
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=bytecode,source=/bytecode,target=/build/bytecode,rw <<'EOR'
 # In the image's own environment, so without what the other steps share.
 trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
 mkdir -p /out/opt/ascend-images
-python3 -B /opt/ascend-images/check.py --report /out/opt/ascend-images/report.json
+python3 -B /opt/ascend-images/check.py --bytecode /build/bytecode --report /out/opt/ascend-images/report.json
 chmod -R u=rwX,go=rX /out
 find /out -exec touch --no-dereference --date=@315532800 {} +
 EOR

@@ -116,7 +116,7 @@ def test_a_library_in_site_packages_that_wants_too_new_a_system_is_found(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     image = {"schema": 1, "python": "3.12", "python_home": "/usr/local/python3.12.13"}
-    facts = check.gather(check.Tree(str(tmp_path)), image)
+    facts = check.gather(check.Tree(str(tmp_path)), image, bytecode="")
     said = check.ask_all(facts, image, None, None)["elf-needs"]
     assert [(one.answer.value, one.subject) for one in said] == [("fail", f"{site}/triton/_C/libtriton.so")]
     assert said[0].found == "asks for GLIBCXX_3.4.99 of libstdc++.so.6"

@@ -65,7 +65,7 @@ def root(tmp_path: Path) -> Root:
 @pytest.fixture
 def gather(check: SimpleNamespace, root: Root) -> Any:
     def gathered(**image: Any) -> dict[str, Any]:
-        facts: dict[str, Any] = check.gather(check.Tree(str(root.path)), {**IMAGE, **image})
+        facts: dict[str, Any] = check.gather(check.Tree(str(root.path)), {**IMAGE, **image}, bytecode="")
         return facts
 
     return gathered
@@ -636,6 +636,7 @@ def test_the_command_tells_failures_first_and_ends_with_5(
         (["--root", "/nonexistent"], "/nonexistent is not a directory"),
         (["--image-json", "/nonexistent/image.json"], "/nonexistent/image.json cannot be read"),
         (["--lock", "/nonexistent/lock.txt"], "/nonexistent/lock.txt cannot be read"),
+        (["--bytecode", "/nonexistent"], "--bytecode /nonexistent: no such directory here"),
         (["--jobs", "0"], "--jobs"),
     ],
 )

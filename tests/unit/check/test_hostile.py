@@ -404,7 +404,7 @@ def test_what_is_read_may_be_no_file_and_nothing_waits_for_it(
     start = time.monotonic()
     tree = check.Tree(str(root.path))
     image = {**IMAGE, "sources": [{"name": "vllm", "path": "/vllm", "module": "vllm"}]}
-    json.dumps(check.gather(tree, image))
+    json.dumps(check.gather(tree, image, bytecode=""))
     assert all(tree.text(name) is None for name in READ)
     assert check.main(["--root", str(root.path), "--facts", str(tmp_path / "facts/facts.json")]) == 0
     assert time.monotonic() - start < 30
@@ -445,7 +445,7 @@ def test_an_image_json_is_refused_or_every_check_can_ask_it(check: SimpleNamespa
         image = check.read_image(json.dumps({"schema": 1, key: value}))
     except ValueError:
         return
-    facts = check.gather(check.Tree("/nonexistent"), image)
+    facts = check.gather(check.Tree("/nonexistent"), image, bytecode="")
     answers = check.ask_all(facts, image, None, None)
     assert len(answers) == len(check.CHECKS)
 

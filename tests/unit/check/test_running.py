@@ -1,8 +1,10 @@
 """What is gathered by running programs: git, shells, set_env scripts, imports; and the script under Python 3.9."""
 
 import ast
+import importlib.util
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -114,7 +116,7 @@ def scripts(tmp_path: Path) -> list[str]:
 def test_what_set_env_scripts_add_is_gathered_in_their_order(
     check: SimpleNamespace, scripts: list[str], tmp_path: Path
 ) -> None:
-    facts = check.set_env_facts(scripts, "")
+    facts = check.set_env_facts(scripts, "", str(tmp_path / "bytecode"))
     assert facts["error"] == ""
     assert facts["lists"]["LD_LIBRARY_PATH"] == [
         f"{tmp_path}/atb/cxx_abi_1/lib",
@@ -130,9 +132,18 @@ def test_what_set_env_scripts_add_is_gathered_in_their_order(
     }
 
 
+def test_what_a_set_env_script_compiles_stays_out_of_the_image(check: SimpleNamespace, tmp_path: Path) -> None:
+    (tmp_path / "asked.py").write_text("")
+    # As that of NNAL/ATB does, which asks torch for its ABI.
+    (tmp_path / "asks.sh").write_text(f"cd {tmp_path}\n{sys.executable} -c 'import asked'\n")
+    check.set_env_facts([str(tmp_path / "asks.sh")], "", str(tmp_path / "bytecode"))
+    (compiled,) = tmp_path.rglob("asked.*.pyc")
+    assert compiled.is_relative_to(tmp_path / "bytecode")
+
+
 def test_scripts_that_end_the_shell_are_told(check: SimpleNamespace, tmp_path: Path) -> None:
     (tmp_path / "bad.sh").write_text("exit 1\n")
-    assert "end the shell" in check.set_env_facts([str(tmp_path / "bad.sh")], "")["error"]
+    assert "end the shell" in check.set_env_facts([str(tmp_path / "bad.sh")], "", "")["error"]
 
 
 def test_a_shell_tells_its_python_and_its_environment_whatever_it_prints(
@@ -198,7 +209,7 @@ def test_a_folder_that_hides_an_editable_package_is_a_namespace(
 def test_each_import_ends_in_its_own_way(check: SimpleNamespace, modules: Path) -> None:
     names = ["good", "good.Trainer", "space.core", "good.server", "good.Nothing", "crash", "hang", "leave", "chatty"]
     start = time.monotonic()
-    ran = check.imports(sys.executable, names, str(modules / "empty"), [], 3, 2)
+    ran = check.imports(sys.executable, names, str(modules / "empty"), str(modules / "bytecode"), [], 3, 2)
     assert time.monotonic() - start < 25
     assert list(ran) == names
     assert [
@@ -220,7 +231,12 @@ def test_link_stubs_come_last_in_the_library_path(
     text = "import os\nassert os.environ['LD_LIBRARY_PATH'] == '/one:/two:/devlib', os.environ['LD_LIBRARY_PATH']\n"
     (modules / "lib/asks.py").write_text(text)
     monkeypatch.setenv("LD_LIBRARY_PATH", "/one:/two:")
-    assert check.imports(sys.executable, ["asks"], str(modules), ["/devlib"], 30, 1)["asks"]["exit"] == 0
+    assert (
+        check.imports(sys.executable, ["asks"], str(modules), str(modules / "bytecode"), ["/devlib"], 30, 1)["asks"][
+            "exit"
+        ]
+        == 0
+    )
 
 
 # --- the script
@@ -234,15 +250,36 @@ def test_what_has_no_bytecode_is_compiled_once_for_all_and_outside_of_the_image(
     # The first import leaves it there for the second, which fails if it is not.
     probe = "import importlib.util, os, big\nassert os.path.isfile(importlib.util.cache_from_source(big.__file__))\n"
     (modules / "lib/probe.py").write_text(probe)
-    ran = check.imports(sys.executable, ["big", "probe"], str(modules / "empty"), [], 30, 1)
+    ran = check.imports(sys.executable, ["big", "probe"], str(modules / "empty"), str(modules / "bytecode"), [], 30, 1)
     assert [answer["exit"] for answer in ran.values()] == [0, 0], ran
     assert not list(modules.rglob("__pycache__"))
+
+
+def test_bytecode_that_was_brought_along_is_read_where_it_is_of_the_same_source(
+    check: SimpleNamespace, modules: Path, tmp_path: Path
+) -> None:
+    origin, bytecode = modules / "lib/once.py", tmp_path / "brought"
+    # Compiled of another text, then laid under the real one: told apart by its hash, though size and time are the same.
+    for text, wanted in (("assert 1", 0), ("assert 0", 1)):
+        origin.write_text("assert 1")
+        os.utime(origin, (1, 1))
+        made = bytecode / str(modules)[1:] / "lib" / Path(importlib.util.cache_from_source("once.py")).name
+        py_compile.compile(str(origin), str(made), invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+        origin.write_text(text)
+        os.utime(origin, (1, 1))
+        ran = check.imports(sys.executable, ["once"], str(modules / "empty"), str(bytecode), [], 30, 1)
+        assert ran["once"]["exit"] == wanted
 
 
 def test_what_has_bytecode_is_read_with_it_and_gets_no_more(check: SimpleNamespace, modules: Path) -> None:
     (modules / "lib/old/__pycache__").mkdir(parents=True)
     (modules / "lib/old/__init__.py").write_text("import sys\nassert sys.pycache_prefix is None\n")
-    assert check.imports(sys.executable, ["old"], str(modules / "empty"), [], 30, 1)["old"]["exit"] == 0
+    assert (
+        check.imports(sys.executable, ["old"], str(modules / "empty"), str(modules / "bytecode"), [], 30, 1)["old"][
+            "exit"
+        ]
+        == 0
+    )
     assert list((modules / "lib/old/__pycache__").iterdir()) == []
 
 

@@ -133,12 +133,15 @@ def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_the_next_job_is_asked_for_at_the_beginning_and_whenever_one_has_ended(tmp_path: Path) -> None:
-    waiting = [job(tmp_path, name, "pass") for name in "abc"]
+    go_on = tmp_path / "go"
+    waiting = [job(tmp_path, name, f"while not os.path.exists({str(go_on)!r}): time.sleep(0.01)") for name in "abc"]
     asked: list[str] = []
     ended: list[str] = []
 
     def next_job() -> Job | None:
         asked.append("".join(ended))
+        if len(asked) == 3:
+            go_on.touch()
         # The last one waits for the first, as where one builder alone may build it.
         return waiting.pop(0) if waiting and (len(waiting) > 1 or ended) else None
 

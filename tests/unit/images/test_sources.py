@@ -192,6 +192,24 @@ def test_the_copy_is_a_checkout_of_that_commit_one_commit_deep(tmp_path: Path) -
     assert git(folder, "status", "--porcelain") == "", "looking changes nothing in somebody's checkout"
 
 
+def whole(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("submodules", [False, True])
+def test_two_copies_of_one_commit_are_the_same_to_the_last_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submodules: bool
+) -> None:
+    folder = with_submodule(tmp_path) if submodules else project(tmp_path / "vllm")
+    git(folder, "gc", "--quiet")
+    source = local_source(msgspec.structs.replace(VLLM, submodules=submodules), folder)
+    copies = []
+    for date in ("2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", date)
+        copies.append(whole(stage_source(source, tmp_path / date)))
+    assert copies[0] == copies[1]
+
+
 def test_a_worktree_is_a_checkout_too(tmp_path: Path) -> None:
     folder = project(tmp_path / "vllm")
     git(folder, "worktree", "add", "--quiet", str(tmp_path / "other"))
