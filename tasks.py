@@ -331,8 +331,9 @@ def build(
     """Build images from their locks, and have each check itself."""
     from ascend_images import generated, planning
     from ascend_images.images import cache
-    from ascend_images.images.build import build, reasons_against, require_jobs
-    from ascend_images.images.plan import Choices, source_date_epoch
+    from ascend_images.images.build import build, reasons_against, require_jobs, room_for
+    from ascend_images.images.epoch import source_date_epoch
+    from ascend_images.images.plan import Choices
     from ascend_images.images.plan import dry_run as bake_file
     from ascend_images.images.turns import in_turn
     from ascend_images.selection import select
@@ -346,11 +347,12 @@ def build(
         base_image=selection.base_image,
         other_base="" if selection.base_image else base_image,
         wheels=cli.folder(wheels) if wheels else None,
-        epoch=source_date_epoch(ROOT, os.environ),
+        epoch=source_date_epoch(ROOT, os.environ, push=push),
         arch_typed=bool(arches),
         compression=compression,
         cache_to=tuple(cache.cache_of(text, cache.TO, os.environ) for text in cache_to),
         cache_from=tuple(cache.cache_of(text, cache.FROM, os.environ) for text in cache_from),
+        typed=call.of_what_is_made(),
     )
     wishes = planning.Wishes(
         arches=arches,
@@ -363,7 +365,7 @@ def build(
     if dry_run:
         with generated.held(selection, _say, wishes.sources):
             plans = planning.plans_for(selection, wishes)
-        for text in reasons_against(plans):
+        for text in (*reasons_against(plans), *room_for(plans, builders=tuple(builder), jobs=jobs)):
             print(call.completed(text), file=sys.stderr)
         print(bake_file(plans).decode())
         return
@@ -401,7 +403,8 @@ def reproduce(
 ) -> None:
     """Build images twice from nothing, on two engines, and compare them: 0 if they are the same, 5 if not."""
     from ascend_images import planning, reproducing
-    from ascend_images.images.plan import Choices, source_date_epoch
+    from ascend_images.images.epoch import source_date_epoch
+    from ascend_images.images.plan import Choices
     from ascend_images.images.turns import in_turn
     from ascend_images.sandbox.second_engine import second_engine
     from ascend_images.selection import select
@@ -439,6 +442,18 @@ def stand_ins(variant: Any, arch: Any, lock: Any) -> dict[str, str]:
     from ascend_images.sandbox.standins import prepare
 
     return prepare(variant, arch, lock, _say)
+
+
+@verb(stop="stop it; what was pushed to it stays")
+def registry(_: Context, stop: bool = False) -> None:
+    """Start a registry on this machine's loopback, to try publishing out, and print its address."""
+    from ascend_images.sandbox.registry import Registry
+
+    own = Registry()
+    if stop:
+        print(f"stopped; its images are in {own.folder}" if own.stop() else "it does not run")
+    else:
+        print(own.start())
 
 
 @verb(
@@ -526,7 +541,8 @@ def doctor(_: Context, variant: Iterable[str], devices: str = "", host_root: str
     from ascend_images import doctoring
     from ascend_images.pins import report
 
-    found = doctoring.diagnose(doctoring.question_for(ROOT, tuple(variant), devices), root=host_root)
+    question = doctoring.question_for(ROOT, tuple(variant), devices)
+    found = doctoring.diagnose(question, root=host_root, project=ROOT)
     print(report.as_json(found) if json else doctoring.as_text(found))
     doctoring.require_sound(found)
 
@@ -545,6 +561,8 @@ def manifest(_: Context, variant: Iterable[str], records: str = "build/records",
         print(publishing.as_json(made))
     else:
         print("\n".join(f"{one.repository}:{one.candidate} is {one.digest}" for one in made))
+    for line in publishing.after_joining(made):
+        _say(line)
 
 
 @verb(
@@ -565,7 +583,9 @@ def promote(
     """Give readable tags to what is joined, if a report for its digest passes every required check."""
     from ascend_images import publishing, verifying
 
-    wish = publishing.Promotion(reports=cli.folder(reports), without_npu=without_npu, sign=sign, dry_run=dry_run)
+    wish = publishing.Promotion(
+        reports=publishing.reports_folder(cli.folder(reports)), without_npu=without_npu, sign=sign, dry_run=dry_run
+    )
     lines = publishing.promote(
         ROOT,
         tuple(variant),
@@ -574,6 +594,7 @@ def promote(
         say=_say,
     )
     print("\n".join(lines))
+    _say(f"next: {call.completed(publishing.after_promoting(tuple(variant), dry_run=dry_run))}")
 
 
 @verb(
@@ -636,7 +657,7 @@ def matrix(_: Context, variant: Iterable[str], changed_since: str = "") -> None:
 
 @verb(
     variant=VARIANT,
-    keep="how many candidates of each variant are kept, the newest",
+    keep="how many candidates of each variant are kept, the newest; 3 by default",
     delete="delete them; without it they are only listed",
 )
 def prune(_: Context, variant: Iterable[str], keep: int = 3, delete: bool = False) -> None:
@@ -665,15 +686,29 @@ def docs(_: Context) -> None:
 
 @verb(
     variant="build these; else the variants whose published image is not what the tree says",
-    npu_arch="architectures of which there are machines with NPUs, divided by commas; none where there are none",
+    npu_arch="architectures of which there are machines with NPUs, divided by commas, or none; by hardware, divided by "
+    "blanks: 'a2:amd64,arm64 a3:arm64'",
+    without_npu="why checks that need an NPU are not asked where no machine has one; see invoke promote --help",
+    build_runners="labels of the machines that build, by architecture, divided by blanks: "
+    "'amd64:self-hosted,linux,X64'; GitHub's own by default",
 )
-def plan(_: Context, variant: Iterable[str], npu_arch: str = "amd64,arm64") -> None:
+def plan(
+    _: Context,
+    variant: Iterable[str],
+    npu_arch: str = "amd64,arm64",
+    without_npu: str = "",
+    build_runners: str = "",
+) -> None:
     """Say what a run of CI has to build, and where it is verified; in a workflow, as outputs of the step."""
     from ascend_images import workflow
+    from ascend_images.pins.load import load
+    from ascend_images.publish.machines import machines
+    from ascend_images.selection import PINS_FILE
 
-    found = workflow.plan(ROOT, tuple(variant), workflow.npu_arches(npu_arch))
-    for name, why in found.left_out.items():
-        print(f"left out: {name}: {why}", file=sys.stderr)
+    there = machines(npu_arch, build_runners, hardware=load(ROOT / PINS_FILE).hardware)
+    found = workflow.plan(ROOT, tuple(variant), there, without_npu=without_npu)
+    if told := workflow.warn(found.warnings()):
+        _say(told)
     print(workflow.tell(found.outputs()))
 
 
@@ -749,7 +784,7 @@ def take(_: Context, patches: str = "") -> None:
 
 
 namespace = Collection(
-    *(variants, show, check, lock, freeze, outdated, bump, diff, render, build, reproduce, run, doctor),
+    *(variants, show, check, lock, freeze, outdated, bump, diff, render, build, reproduce, registry, run, doctor),
     *(manifest, promote, sbom, signature, tags, matrix, prune, schema, docs),
     *(plan, joined, remember, propose, updates, take),
 )

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ascend_images.errors import BadInput, PublishRefused
-from ascend_images.images.plan import record_path
-from ascend_images.images.record import Record, load_record
+from ascend_images.images.candidate import LABEL_IDENTITY, identity
+from ascend_images.images.record import Record, build_again, find_record
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.tags import ImageRef
 from ascend_images.pins.versions_lock import FILE as VERSIONS_LOCK
 from ascend_images.pins.versions_lock import VersionsLock
 from ascend_images.publish import published
+from ascend_images.publish.complete import labels_of
+from ascend_images.publish.index import parse_manifest
 from ascend_images.publish.referrers import attach
-from ascend_images.publish.registry import Repository
+from ascend_images.publish.registry import Repository, Stored
 from ascend_images.publish.sign import Cosign, require_key, require_signed
 from ascend_images.publishing import chosen
 from ascend_images.sbom import cyclonedx, spdx
@@ -68,7 +70,7 @@ def documents(
     learned = VersionsLock.load(root / VERSIONS_LOCK)
     made = []
     for variant in chosen(root, names, allow_broken=True).variants:
-        built = {arch: _record(root / records, variant.name, arch) for arch in arches or variant.platforms}
+        built = {arch: find_record(root / records, variant.name, arch) for arch in arches or variant.platforms}
         missing = [arch for arch, record in built.items() if record is None]
         if len(missing) == len(built) or (arches and missing):
             raise BadInput(
@@ -112,7 +114,7 @@ def lock_of(root: Path, record: Record) -> LockFile:
     raise BadInput(
         f"{name}: the lock that it was built from is not here any more ({record.lock})",
         wanted="the package set of the image",
-        do=f"check out what was built, or: invoke build --variant {record.variant} --arch {record.arch.value}",
+        do=f"check out what was built, or: {build_again(record.variant, [record.arch], [record], push=record.pushed)}",
     )
 
 
@@ -144,11 +146,17 @@ def push(
 
 
 def verify_signatures(
-    root: Path, names: Sequence[str], key: str, *, program: Callable[[], Cosign] = Cosign
+    root: Path,
+    names: Sequence[str],
+    key: str,
+    *,
+    opened: Callable[[str], Repository] = Repository,
+    program: Callable[[], Cosign] = Cosign,
 ) -> list[str]:
     """Return the digests of each variant's last publication, after making sure that each is signed by a public key.
 
-    Raises PublishRefused for one that is not, and for a variant that was never published.
+    Raises PublishRefused for one that is not, for a variant that was never published, and where its tag stands for
+    something else, which is what people get.
     """
     cosign = program()
     public = require_key(key)
@@ -162,19 +170,27 @@ def verify_signatures(
                 wanted="a publication",
                 do=f"invoke promote --variant {variant.name} --sign KEY",
             )
+        _require_tagged(mine[-1], opened(mine[-1].repository))
         digests = (mine[-1].digest, *mine[-1].platforms.values())
         references += [f"{mine[-1].repository}@{digest}" for digest in digests]
     require_signed(cosign, references, public)
     return references
 
 
-def _record(folder: Path, variant: str, arch: Arch) -> Record | None:
-    return load_record(record_path(folder, variant, arch))
+def _require_tagged(last: published.Publication, repository: Repository) -> None:
+    """Raise PublishRefused unless the tag stands for what was published last."""
+    stored = repository.manifest(last.tag)
+    if stored is None or stored.digest != last.digest:
+        raise PublishRefused(
+            f"{last.repository}:{last.tag} stands for {stored.digest if stored else 'nothing'}",
+            wanted=f"{last.digest}, which {published.FILE} says was published last",
+            do=f"git pull, where {published.FILE} may name it; else find out who wrote the tag",
+        )
 
 
 def _attach(repository: Repository, one: Document) -> str:
     record = one.record
-    again = f"invoke build --variant {record.variant} --arch {record.arch.value} --push"
+    again = build_again(record.variant, [record.arch], [record])
     if not record.pushed:
         raise PublishRefused(
             f"{record.variant} {record.arch.value} was built, but not pushed", wanted="an image in a registry", do=again
@@ -184,5 +200,21 @@ def _attach(repository: Repository, one: Document) -> str:
         raise PublishRefused(
             f"{repository.name}@{record.manifest} is not in the registry any more", wanted="the image", do=again
         )
+    _require_recorded(repository, record, subject)
     notes = {"org.opencontainers.image.created": spdx.timestamp(record.epoch)}
     return attach(repository, subject, one.content, one.form.media_type, title=one.title, notes=notes)
+
+
+def _require_recorded(repository: Repository, record: Record, subject: Stored) -> None:
+    """Raise PublishRefused unless an image has the recorded configuration, and a label that names the recorded pins.
+
+    A bill is made of the record; what the image says of itself must be the same.
+    """
+    name = f"{repository.name}@{subject.digest}"
+    config = parse_manifest(subject.content, name).config.digest
+    if config != record.config:
+        raise PublishRefused(f"{name}: its configuration is {config}", wanted=f"{record.config}, as recorded")
+    found = labels_of(repository.blob(config) or b"", name).get(LABEL_IDENTITY, "not there")
+    wanted = identity(record.resolved)
+    if found != wanted:
+        raise PublishRefused(f"{name}: its label {LABEL_IDENTITY} is {found}", wanted=f"{wanted}, as recorded")

@@ -23,7 +23,12 @@ REPEATED = {
     "reproduce": (
         *("arch", "set", "base_image", "mirror", "ca_bundle", "builder", "one_engine", "sandbox", "unlocked"),
     ),
+    "manifest": ("records",),
+    "promote": ("reports", "without_npu", "sign"),
 }
+
+#: Those of a build that say where and how much of it is done, not what is made.
+_OF_THE_PLACE = ("arch", "platform", "builder", "jobs", "push", "cache_to", "cache_from")
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _COMMAND = re.compile(
@@ -65,13 +70,29 @@ def completed(text: str) -> str:
     return _COMMAND.sub(lambda match: match[0] + "".join(_missing(match["verb"], match["more"], typed)), text)
 
 
+def of_what_is_made() -> tuple[str, ...]:
+    """Return what was typed that makes this build's image what it is: an option with its value each, for a shell."""
+    typed = _typed.get() or {}
+    names = (name for name in REPEATED["build"] if name not in _OF_THE_PLACE)
+    return tuple(_words(name, value) for name in names for value in _as_list(typed.get(name)))
+
+
 def _missing(verb: str, there: str, typed: Mapping[str, Any]) -> Iterator[str]:
+    # The architectures that a message names are those that are meant, however others were typed.
+    named = re.search(r" --(?:arch|platform) ", there)
     for name in REPEATED[verb]:
-        flag = f"--{name.replace('_', '-')}"
+        if named and name in ("arch", "platform"):
+            continue
         for value in _values(verb, name, typed):
-            words = flag if value is True else f"{flag} {shlex.quote(str(value))}"
+            words = _words(name, value)
             if not re.search(rf" {re.escape(words)}(?![^\s,])", there):
                 yield f" {words}"
+
+
+def _words(name: str, value: Any) -> str:
+    """Return an option and its value as a shell takes them; a flag has none."""
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {shlex.quote(str(value))}"
 
 
 def _values(verb: str, name: str, typed: Mapping[str, Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from ascend_images.host.facts import EngineFacts
 from ascend_images.host.request import host_folder, parse_devices
 from ascend_images.images import network
 from ascend_images.images.builder import find_builder
+from ascend_images.images.cost import GB, cost_of
 from ascend_images.images.engine import (
     BUILDX_MINIMUM,
     ENGINE_MINIMUM,
@@ -28,15 +30,16 @@ from ascend_images.images.engine import (
     free_bytes,
     run_command,
 )
+from ascend_images.images.gate import load_lock
+from ascend_images.images.plan import Choices, Rendered, make_plan
 from ascend_images.pins.load import load
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import Variant
 from ascend_images.selection import PINS_FILE
 
-GB = 10**9
-# A real base image with one image on it; `invoke build` computes what its images take and refuses what does not fit.
-_ROOM = 35 * GB
+# A real base image with one image on it, as `cost_of` has it for most variants.
+_ROOM = 42 * GB
 # The same of the sandbox.
 _LITTLE_ROOM = 8 * GB
 
@@ -61,17 +64,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diagnose(
-    question: Question, *, root: str = "/", environment: Mapping[str, str] = os.environ, run: Run = run_command
+    question: Question,
+    *,
+    root: str = "/",
+    project: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    run: Run = run_command,
 ) -> Report:
     """Look at this machine, its engine and its NPUs; nothing is changed, and whatever is missing gets a line.
 
     The NPUs are this machine's, or those of the host for which the directory `root` stands; an engine elsewhere has
-    others, of which a line says so. Raises BadInput for a `root` that is no folder.
+    others, of which a line says so. `project` is the folder of versions.toml, whose locks say what an image takes.
+    Raises BadInput for a `root` that is no folder.
     """
     root = host_folder(root)
     variant = question.variant
     engine, lines = _engine(run)
-    lines += [*(_building(engine, variant, run) if engine else ()), *_certificates(environment)]
+    lines += [*(_building(engine, variant, project, run) if engine else ()), *_certificates(environment)]
     if engine and not engine.is_local and root == "/":
         lines.append(_elsewhere(engine))
     else:
@@ -172,20 +181,33 @@ def _engine(run: Run) -> tuple[Engine | None, list[Line]]:
     ]
 
 
-def _building(engine: Engine, variant: Variant | None, run: Run) -> Iterator[Line]:
-    yield _disk(engine)
+def _building(engine: Engine, variant: Variant | None, project: Path | None, run: Run) -> Iterator[Line]:
+    yield _disk(engine, _room(engine, variant, project, run))
     yield from _emulation(engine, variant, run)
 
 
-def _disk(engine: Engine) -> Line:
+def _room(engine: Engine, variant: Variant | None, project: Path | None, run: Run) -> tuple[int, str]:
+    """Return the bytes that `invoke build` wants of the disk, and of what; of any image where none can be counted."""
+    if variant is not None and project is not None and engine.arch in variant.platforms:
+        nothing = Rendered(file=project, text="", image={})
+        with suppress(AscendImagesError):
+            plan = make_plan(variant, engine.arch, root=project, rendered=nothing, choices=Choices())
+            builder = find_builder(context=engine.context, run=run)
+            costs = cost_of([plan], [load_lock(plan)], engine=engine, builder=builder, at_once=1, run=run)
+            return costs.disk, f"to build {variant.name}"
+    return _ROOM, "for a base image and an image on it"
+
+
+def _disk(engine: Engine, room: tuple[int, str]) -> Line:
+    size, what = room
     free = free_bytes(engine)
     if free is None:
         return Line(State.UNKNOWN, "disk", f"the disk of {engine.endpoint} cannot be seen from here")
-    found = f"{free / GB:.0f} GB free where the engine keeps images ({engine.root})"
-    if free >= _ROOM:
+    found = f"{free / GB:.1f} GB free where the engine keeps images ({engine.root})"
+    if free >= size:
         return Line(State.OK, "disk", found)
     state = State.UNKNOWN if free >= _LITTLE_ROOM else State.PROBLEM
-    wanted = f"about {_ROOM / GB:.0f} GB for a base image and an image on it; `invoke build` says what its images take"
+    wanted = f"about {size / GB:.1f} GB {what}, or `invoke build` refuses; less will do to run images or the sandbox"
     return Line(state, "disk", found, wanted, "docker system df says what takes the room")
 
 

@@ -7,6 +7,10 @@ found, what was wanted and what to type next.
 import difflib
 from collections.abc import Iterable
 
+from ascend_images.inside.words import visible
+
+_MOST_SAID = 200
+
 
 class AscendImagesError(Exception):
     """A failure that a person can act on.
@@ -28,7 +32,8 @@ class AscendImagesError(Exception):
             lines.append(f"  wanted: {self.wanted}")
         if self.do:
             lines.append(f"  next:   {self.do}")
-        return "\n".join(lines)
+        # Whatever was quoted: a terminal must not obey it.
+        return visible("\n".join(lines))
 
 
 class BadInput(AscendImagesError):
@@ -65,6 +70,12 @@ class PublishRefused(AscendImagesError):
     """A publication that must not happen."""
 
     exit_code = 7
+
+
+def said(text: str) -> str:
+    """Return words of others as a message may quote them: in one line, so that none is taken for ours, and not long."""
+    line = " ".join(visible(text).split())
+    return line if len(line) <= _MOST_SAID else f"{line[:_MOST_SAID]}…"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

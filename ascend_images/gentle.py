@@ -20,7 +20,21 @@ def run(
     asked: str = "",
     limit: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, with `asked` as its input, and return what it wrote.
+    """Run a program to its end, with `asked` as its input, and return the text that it wrote; raises as `run_raw`."""
+    done = run_raw(command, folder=folder, environment=environment, asked=asked, limit=limit)
+    out, err = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(command, done.returncode, out, err)
+
+
+def run_raw(
+    command: Sequence[str],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    asked: str = "",
+    limit: float | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program to its end, with `asked` as its input, and return the very bytes that it wrote.
 
     It gets SIGTERM and is waited for when it takes longer than `limit` seconds (subprocess.TimeoutExpired is raised),
     and when this process is interrupted. What it leaves in the background is not waited for. Raises MissingTool where
@@ -38,7 +52,7 @@ def run(
             code = process.wait(limit)
         finally:
             end(process)
-        return subprocess.CompletedProcess(command, code, _text(out), _text(err))
+        return subprocess.CompletedProcess(command, code, _content(out), _content(err))
 
 
 def end(process: "subprocess.Popen[bytes]", grace: float = _GRACE) -> None:
@@ -53,6 +67,6 @@ def end(process: "subprocess.Popen[bytes]", grace: float = _GRACE) -> None:
         process.wait()
 
 
-def _text(stream: IO[bytes]) -> str:
+def _content(stream: IO[bytes]) -> bytes:
     stream.seek(0)
-    return stream.read().decode(errors="replace")
+    return stream.read()

@@ -2,18 +2,18 @@
 
 import json
 import os
-import re
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, PublishRefused
-from ascend_images.images.plan import BUILD_FOLDER, record_path
-from ascend_images.images.publish import SANDBOX
-from ascend_images.images.record import Record, load_record
+from ascend_images.images.plan import BUILD_FOLDER
+from ascend_images.images.publish import SANDBOX, is_stand_in
+from ascend_images.images.record import Record, find_record
 from ascend_images.images.rendered import dockerfile_path
 from ascend_images.pins import report
 from ascend_images.pins.load import load
@@ -26,14 +26,15 @@ from ascend_images.publish import promote as promoting
 from ascend_images.publish import prune as pruning
 from ascend_images.publish import published, required, tag_page
 from ascend_images.publish.aliases import aliases
-from ascend_images.publish.lock import PROPOSED, git, one_at_a_time, require_nothing_forgotten
+from ascend_images.publish.lock import one_at_a_time, require_nothing_forgotten
 from ascend_images.publish.manifest import Joined, join, load_joined, write_joined
 from ascend_images.publish.published import Publication
 from ascend_images.publish.registry import Repository
 from ascend_images.publish.sign import Cosign, require_key, sign_all
 from ascend_images.publish.tag_words import Words
+from ascend_images.publish.web_address import linked_address
 from ascend_images.selection import PINS_FILE, Selection, select
-from ascend_images.verify.report import Report, load_reports
+from ascend_images.verify.report import REPORT_FOLDER, Report, file_name, read_reports
 
 Say = Callable[[str], None]
 Open = Callable[[str], Repository]
@@ -43,9 +44,6 @@ MANIFESTS = Path(BUILD_FOLDER) / "manifests"
 
 #: What is wrong with one variant, or its registry, and says nothing of the others.
 _OF_ONE = (PublishRefused, LookupIncomplete, BadInput)
-
-_HTTPS = re.compile(r"https://(?:[^@/]*@)?(?P<where>[A-Za-z0-9.-]+(?::[0-9]+)?/[^?#\s]+?)(?:\.git)?/?")
-_SSH = re.compile(r"(?:ssh://)?git@(?P<host>[A-Za-z0-9.-]+)[:/](?P<path>[^?#\s]+?)(?:\.git)?/?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,16 +93,21 @@ def promote(
     verified or would move a tag back, BadInput for a file that cannot be read, and LookupIncomplete where a registry
     does not answer, each after the other variants had their turn.
     """
+    wish = replace(wish, without_npu=_reason(wish.without_npu))
     sign = _signer(require_key(wish.sign), program()) if wish.sign else None
-    reports = load_reports(wish.reports)
+    reports, unreadable = read_reports(wish.reports)
     selection = chosen(root, names)
-    named = aliases(selection.pins, resolve_all(selection.pins, allow_broken=True))
+    every = resolve_all(selection.pins, allow_broken=True)
+    named = aliases(selection.pins, every)
+    spoiled = _spoiled(every, unreadable)
+    source = linked_address(root, environment, say)
     lines: list[str] = []
     refused: list[AscendImagesError] = []
     for variant in selection.variants:
         try:
+            _raise_all(spoiled.get(variant.name, ()))
             joined = load_joined(root / MANIFESTS / f"{variant.name}.json", variant.name)
-            publication = _publication(root, variant, joined, wish, reports, checks, named[variant.name], environment)
+            publication = _publication(root, variant, joined, wish, reports, checks, named[variant.name], source)
             repository = opened(joined.repository)
             if sign is not None:
                 # What would be refused gets no signature.
@@ -121,6 +124,20 @@ def promote(
         say(line)
     _raise_all(refused)
     return lines
+
+
+def after_joining(made: Sequence[Joined]) -> list[str]:
+    """Return the next thing to type for each index: to verify its images, each on a machine of its architecture."""
+    return [
+        f"next: {'; '.join(required.verifications(one, stand_in=is_stand_in(one.tag, one.resolved)).values())}"
+        for one in made
+    ]
+
+
+def after_promoting(names: Sequence[str], *, dry_run: bool) -> str:
+    """Return the next thing to type after a promotion, or after a dry run of one."""
+    words = " ".join(f"--variant {name}" for name in names)
+    return f"invoke promote {words}" if dry_run else f"invoke tags, and commit {published.FILE} and the lists"
 
 
 def tags(root: Path, *, check: bool = False) -> list[Path]:
@@ -158,7 +175,7 @@ def prune(
     lines = []
     with one_at_a_time(root, say):
         history = published.load(root / published.FILE)
-        require_nothing_forgotten(root, history, PROPOSED)
+        require_nothing_forgotten(root, history)
         for name in sorted({variant.repository for variant in variants}):
             mine = [variant.name for variant in variants if variant.repository == name] if names else []
             repository = opened(name)
@@ -171,22 +188,9 @@ def prune(
                 f"{done} {name}@{digest} ({', '.join(tagged) or 'attached to one of these'})"
                 for digest, tagged in plan.doomed.items()
             ]
+            lines += [f"kept {name}:{tag}: nothing tells how old it is" for tag in plan.undated]
             lines.append(f"{name}: {plan.kept} tags kept")
     return lines
-
-
-def web_address(root: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """Return this project's address on the web: of the CI that runs, else of its git remote; empty where unknown."""
-    server, name = environment.get("GITHUB_SERVER_URL", ""), environment.get("GITHUB_REPOSITORY", "")
-    if server and name:
-        return f"{server.rstrip('/')}/{name}"
-    said = git(root, "remote", "get-url", "origin")
-    text = said.stdout.decode(errors="replace").strip() if said is not None and said.returncode == 0 else ""
-    if found := _HTTPS.fullmatch(text):
-        return f"https://{found['where']}"
-    if found := _SSH.fullmatch(text):
-        return f"https://{found['host']}/{found['path']}"
-    return ""
 
 
 def _joined(root: Path, variant: Variant, records: Path, opened: Open) -> Joined:
@@ -199,8 +203,29 @@ def _joined(root: Path, variant: Variant, records: Path, opened: Open) -> Joined
 
 def _records(folder: Path, variant: Variant) -> dict[Arch, Record]:
     """Return the records of a variant's builds; those of CI lie together in a folder of any name."""
-    found = {arch: load_record(record_path(folder, variant.name, arch)) for arch in variant.platforms}
+    found = {arch: find_record(folder, variant.name, arch) for arch in variant.platforms}
     return {arch: record for arch, record in found.items() if record is not None}
+
+
+def reports_folder(typed: Path) -> Path:
+    """Return the folder of reports; raises BadInput where another one was typed than the usual, and is not there."""
+    if typed != REPORT_FOLDER and not typed.is_dir():
+        raise BadInput(f"--reports {typed}: no such folder", wanted="a folder with reports of `nox -s verify`")
+    return typed
+
+
+def _spoiled(variants: Sequence[Variant], unreadable: Mapping[str, BadInput]) -> dict[str, list[BadInput]]:
+    """Return what is wrong with the reports of each variant that cannot be read.
+
+    Raises the first of those that may be about any image, and may say of it that it fails.
+    """
+    owners = {file_name(one.name, arch.platform): one.name for one in variants for arch in one.platforms}
+    found: dict[str, list[BadInput]] = {}
+    for name, error in unreadable.items():
+        if name not in owners:
+            raise error
+        found.setdefault(owners[name], []).append(error)
+    return found
 
 
 def _publication(
@@ -211,14 +236,18 @@ def _publication(
     reports: Sequence[Report],
     checks: Sequence[str],
     named: Sequence[str],
-    environment: Mapping[str, str],
+    source: str,
 ) -> Publication:
     """Return what would be put on record of a variant; raises PublishRefused for what must not be."""
     promoting.require_pinned(joined, variant)
+    promoting.require_time(root, joined, now=time.time())
     _require_platforms(joined, variant)
-    proofs = required.proofs(joined, reports, required.required(checks), without_npu=bool(wish.without_npu))
+    stand_in = promoting.is_stand_in(joined, variant)
+    proofs = required.proofs(
+        joined, reports, required.required(checks), without_npu=bool(wish.without_npu), stand_in=stand_in
+    )
     dockerfile = dockerfile_path(Path(), variant.name).as_posix()
-    suffix = SANDBOX if promoting.is_stand_in(joined, variant) else ""
+    suffix = SANDBOX if stand_in else ""
     return promoting.publication_of(
         joined,
         variant,
@@ -226,10 +255,18 @@ def _publication(
         aliases=[f"{alias}{suffix}" for alias in named],
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         commit=promoting.building_commit(root, joined, dockerfile, stand_in=bool(suffix)),
-        source=web_address(root, environment),
+        source=source,
         dockerfile=dockerfile,
         reason=wish.without_npu,
     )
+
+
+def _reason(text: str) -> str:
+    """Return why the NPU checks are waived, as it is published; raises BadInput for what is no line of text."""
+    reason = text.strip()
+    if text and not (reason and reason.isprintable()):
+        raise BadInput(f"--without-npu {text!r}", wanted="the reason, a line of text: it is published with the tag")
+    return reason
 
 
 def _signer(key: str, cosign: Cosign) -> Callable[[Publication], Publication]:

@@ -121,14 +121,17 @@ def _plan(
     here: bool,
 ) -> RunPlan:
     pins = selection.pins
-    reference = wishes.image or _own_image(wishes, variant, selection, client)
     has_npus = wishes.devices.strip() != NONE
-    image = look_at(client, reference, wishes.user, for_chip=bool(wishes.image) and has_npus)
+    reference = wishes.image
+    if reference:
+        image = look_at(client, reference, wishes.user, for_chip=has_npus)
+    else:
+        reference, image = _own_image(wishes, variant, selection, client)
     request = _request(wishes, variant, pins, reference, image)
     if image.is_missing and wishes.runs and not wishes.image:
         raise MissingTool(
             f"{reference} is not built here",
-            wanted="an image that is on this engine, or --image REF, which docker pulls",
+            wanted="that, or its published tag pulled to this engine, or --image REF, which docker pulls",
             do=_build_command(wishes),
         )
     host = _host(wishes, client, reference, here=here)
@@ -175,15 +178,26 @@ def _variant(root: Path, wishes: Wishes) -> tuple[Variant | None, Selection]:
 
 def _own_image(
     wishes: Wishes, variant: Variant | None, selection: Selection, client: docker.DockerClient | None
-) -> str:
-    """Return the name under which `invoke build` leaves the variant's image for the engine's architecture."""
+) -> tuple[str, Image]:
+    """Return the variant's image for the engine's architecture as `invoke build` leaves it, with its name.
+
+    Where there is none, it is the one that was pulled by the published tag, if the engine has that.
+    """
     if variant is None:
         raise BadInput("no variant is named", wanted="one --variant, or an --image")
     arch = parse_arch(client.info()["Architecture"]) if client else host_arch()
     if arch not in variant.platforms:
         declared = ", ".join(platform.value for platform in variant.platforms)
         raise BadInput(f"variant {variant.name} is not built for {arch.value}", wanted=f"an engine on {declared}")
-    return image_name(variant, name_suffix(selection, variant, sandbox=wishes.sandbox), arch)
+    suffix = name_suffix(selection, variant, sandbox=wishes.sandbox)
+    built = image_name(variant, suffix, arch)
+    image = look_at(client, built, wishes.user)
+    if image.is_missing:
+        published = f"{variant.repository}:{variant.tag}{suffix}"
+        pulled = look_at(client, published, wishes.user)
+        if not pulled.is_missing:
+            return published, pulled
+    return built, image
 
 
 def _request(wishes: Wishes, variant: Variant | None, pins: Pins, reference: str, image: Image) -> RunRequest:

@@ -21,7 +21,7 @@ from ascend_images.host.facts import EngineFacts, HostFacts
 from ascend_images.host.plan import RunPlan, container_arguments, plan_run
 from ascend_images.host.request import Mount, RunRequest, host_folder
 from ascend_images.images.image_json import image_json, pins_digest
-from ascend_images.images.plan import BUILD_FOLDER, RECORDS, record_path
+from ascend_images.images.plan import RECORDS, record_path
 from ascend_images.images.publish import SANDBOX, image_name
 from ascend_images.images.record import load_record
 from ascend_images.pins.load import load
@@ -34,10 +34,8 @@ from ascend_images.pins.variant import IMAGE_FOLDER, Variant
 from ascend_images.selection import PINS_FILE, select
 from ascend_images.verify import junit, markdown, page, terminal
 from ascend_images.verify.outside import all_checks
-from ascend_images.verify.report import Report, load_reports, write_report
+from ascend_images.verify.report import REPORT_FOLDER, Report, load_reports, write_report
 from ascend_images.verify.verification import Expectation, Job, verify
-
-REPORT_FOLDER = Path(BUILD_FOLDER) / "verify"
 
 #: Named contexts that stood in for what a build takes from outside, by stage: what the sandbox hands over.
 Contexts = Callable[[Variant, Arch], Mapping[str, str]]

@@ -14,73 +14,109 @@ from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import Unanswered
 from ascend_images.pins.variant import Variant
+from ascend_images.project_git import commit_of, committed
 from ascend_images.publish import matrix as matrices
 from ascend_images.publish import published
-from ascend_images.publish.lock import committed, one_at_a_time
+from ascend_images.publish.lock import PROPOSED, one_at_a_time
+from ascend_images.publish.machines import Machines
 from ascend_images.publish.manifest import load_joined
 from ascend_images.publish.published import Publication, Published
 from ascend_images.publishing import MANIFESTS, Say
 from ascend_images.selection import select
 from ascend_images.updating import Outdated
+from ascend_images.verify.markdown import append_to_step_summary
+from ascend_images.verify.terminal import one_line
 
 #: How GitHub labels a self-hosted runner's architecture (docs.github.com, "Using self-hosted runners in a workflow").
 ARCH_LABELS: Mapping[Arch, str] = {Arch.AMD64: "X64", Arch.ARM64: "ARM64"}
-#: What is typed for architectures where no machine has NPUs.
-NONE = "none"
 #: Where GitHub Actions reads a step's outputs (docs.github.com, "Workflow commands").
 OUTPUTS = "GITHUB_OUTPUT"
+#: The environments of `verify`: one may hold a login that pulls, and a machine with NPUs is given nothing by the other.
+PULL, NPU = "pull", "npu"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a run has to do: the variants it builds, those it leaves out with the reason, where each is verified."""
+    """What a run has to do: the variants it builds, those it leaves out with the reason, where each is verified.
+
+    `doubtful` are those it builds because they were named, though what is committed of them could not be published.
+    """
 
     variants: tuple[Variant, ...]
+    machines: Machines
     left_out: Mapping[str, str]
-    npu_arches: tuple[Arch, ...]
+    doubtful: Mapping[str, str]
 
     def outputs(self) -> dict[str, str]:
         """Return what the jobs of a workflow are told: matrices as JSON, `words` as `--variant` takes them."""
         return {
             "any": json.dumps(bool(self.variants)),
-            "builds": json.dumps(matrices.matrix(self.variants)),
+            "builds": json.dumps(matrices.matrix(self.variants, self.machines.builders)),
             "variants": json.dumps([one.name for one in self.variants]),
             "verifications": json.dumps({"include": list(self._verifications())}),
             "words": shlex.join(one.name for one in self.variants),
         }
 
+    def warnings(self) -> dict[str, tuple[str, str]]:
+        """Return what somebody should know of each variant: a title, and the reason."""
+        return {
+            **{name: ("left out", why) for name, why in self.left_out.items()},
+            **{name: ("could not be published as committed", why) for name, why in self.doubtful.items()},
+        }
+
     def _verifications(self) -> Iterator[dict[str, Any]]:
-        """Yield one entry for each image: where no machine has NPUs, a runner without them does what it can."""
-        for entry in matrices.matrix(self.variants)["include"]:
-            arch = Arch(entry["arch"])
-            has_npu = arch in self.npu_arches
-            kept = {key: entry[key] for key in ("variant", "arch", "platform")}
-            runner = [*entry["npu"], ARCH_LABELS[arch]] if has_npu else [entry["runner"]]
-            yield {**kept, "runner": runner, "npu": "--require-npu" if has_npu else ""}
+        """Yield one entry for each image: where no machine has its NPUs, one that builds does what it can."""
+        for variant in self.variants:
+            lacking = self.machines.lacking(variant)
+            for entry in matrices.matrix([variant], self.machines.builders)["include"]:
+                arch = Arch(entry["arch"])
+                kept = {key: entry[key] for key in ("variant", "arch", "platform")}
+                if arch in lacking:
+                    yield {**kept, "runner": entry["runner"], "npu": "", "environment": PULL}
+                else:
+                    runner = [*entry["npu"], ARCH_LABELS[arch]]
+                    yield {**kept, "runner": runner, "npu": "--require-npu", "environment": NPU}
 
 
-def npu_arches(text: str) -> tuple[Arch, ...]:
-    """Return the architectures, divided by commas, of which there are machines with NPUs; raises BadInput."""
-    from ascend_images.cli import architectures
-
-    return () if text.strip() == NONE else architectures([text])
-
-
-def plan(root: Path, names: Sequence[str], arches: tuple[Arch, ...]) -> Plan:
+def plan(root: Path, names: Sequence[str], machines: Machines, *, without_npu: str = "") -> Plan:
     """Return what is to be built: the variants that are named, else those whose published image is not the tree's.
 
-    So what one run did not come to is taken up by the next. What could never be published, since its lock is missing
-    or incomplete or versions.lock does not answer its pins, is left out where it was not named.
+    So what one run did not come to is taken up by the next. What could never be published is left out where it was not
+    named: its lock is missing or incomplete, versions.lock does not answer its pins, or no machine has its NPUs and no
+    reason (`without_npu`) is published for that. Raises PublishRefused where that last one leaves nothing to build, and
+    for what is named.
     """
     selection = select(root, tuple(names), everything=not names, allow_broken=True)
-    if names:
-        return Plan(variants=selection.variants, left_out={}, npu_arches=arches)
     history = published.load(root / published.FILE)
-    wanted = [one for one in selection.variants if not _is_published(root, one, history)]
+    wanted = (
+        selection.variants if names else [one for one in selection.variants if not _is_published(root, one, history)]
+    )
     unanswered = selection.unanswered()
-    left_out = {one.name: reason for one in wanted if (reason := _unready(root, one, unanswered))}
+    unready = {one.name: reason for one in wanted if (reason := _unready(root, one, unanswered))}
+    unseen = {} if without_npu else {one.name: _unseen(lacking) for one in wanted if (lacking := machines.lacking(one))}
+    if names:
+        _require_seen(unseen)
+        return Plan(variants=selection.variants, machines=machines, left_out={}, doubtful=unready)
+    left_out = {**unseen, **unready}
     ready = tuple(one for one in wanted if one.name not in left_out)
-    return Plan(variants=ready, left_out=left_out, npu_arches=arches)
+    if not ready:
+        _require_seen({name: why for name, why in unseen.items() if name not in unready})
+    return Plan(variants=ready, machines=machines, left_out=left_out, doubtful={})
+
+
+def warn(warnings: Mapping[str, tuple[str, str]], environment: Mapping[str, str] = os.environ) -> str:
+    """Return warnings for people, one a line; GitHub's runner shows them at the run as well, and in its summary.
+
+    Raises BadInput where the summary cannot be written.
+    """
+    if not warnings:
+        return ""
+    lines = [one_line(f"{title}: {name}: {why}") for name, (title, why) in warnings.items()]
+    append_to_step_summary("\n".join(["## Plan", "", "```", *lines, "```"]), environment)
+    if environment.get("GITHUB_ACTIONS") == "true":
+        # `%` would begin an escape (docs.github.com, "Workflow commands").
+        lines = [f"::warning::{line.replace('%', '%25')}" for line in lines]
+    return "\n".join(lines)
 
 
 def joined_image(root: Path, name: str, arch: Arch | None = None) -> str:
@@ -96,6 +132,9 @@ def joined_image(root: Path, name: str, arch: Arch | None = None) -> str:
     if arch is None:
         return f"{joined.repository}@{joined.digest}"
     if arch.platform not in joined.platforms:
+        if arch not in variant.platforms:
+            declared = ", ".join(one.platform for one in variant.platforms)
+            raise BadInput(f"variant {variant.name} is not built for {arch.platform}", wanted=f"one of {declared}")
         raise PublishRefused(
             f"{variant.name}: joined of {', '.join(joined.platforms)}",
             wanted=arch.platform,
@@ -107,22 +146,18 @@ def joined_image(root: Path, name: str, arch: Arch | None = None) -> str:
 def remember(root: Path, revision: str, file: Path | None, say: Say) -> list[Publication]:
     """Add to published.json what a revision or another such file holds, and return what was added, oldest first.
 
-    A revision that is not there, or has no such file, holds nothing. Raises BadInput for a file that cannot be read.
+    A revision without such a file holds nothing, and so does the branch that is proposed while there is none, which is
+    said. Raises BadInput for another revision or a file that is not there or cannot be read, and MissingTool where git
+    cannot tell.
     """
     if bool(revision) == bool(file):
         raise BadInput("what is to be remembered?", wanted="either --from REVISION or --file PATH")
-    if file:
-        more = published.load(file)
-    else:
-        content = committed(root, revision, published.FILE)
-        more = published.parse(content, f"{revision}:{published.FILE}") if content is not None else Published()
+    more = _held_by_file(file) if file else _held_by(root, revision, say)
     with one_at_a_time(root, say):
         before = published.load(root / published.FILE)
         added = [one for one in more.publications if one not in before.publications]
         if added:
-            # Each of the two is in the order of time already.
-            merged = sorted([*before.publications, *added], key=lambda one: one.when)
-            published.write(root / published.FILE, Published(publications=tuple(merged)))
+            published.write(root / published.FILE, before.joined_with(more))
     return added
 
 
@@ -152,6 +187,24 @@ def tell(outputs: Mapping[str, str], environment: Mapping[str, str] = os.environ
     return "\n".join(lines)
 
 
+def _held_by_file(file: Path) -> Published:
+    # Elsewhere a file that is not there is one of nothing; here its name was mistyped, or an artifact got lost.
+    if not file.exists():
+        raise BadInput(f"{file}: no such file", wanted=f"a {published.FILE} from elsewhere")
+    return published.load(file)
+
+
+def _held_by(root: Path, revision: str, say: Say) -> Published:
+    content = committed(root, revision, published.FILE)
+    if content is not None:
+        return published.parse(content, f"{revision}:{published.FILE}")
+    if not commit_of(root, revision):
+        if revision != PROPOSED:
+            raise BadInput(f"--from {revision}: no such commit here", wanted="a commit, branch or tag", do="git fetch")
+        say(f"{PROPOSED} is not here: nothing is proposed, as far as was fetched")
+    return Published()
+
+
 def _is_published(root: Path, variant: Variant, history: Published) -> bool:
     """Say whether the last image under a variant's tag was built from what the tree holds."""
     before = history.of_tag(variant.repository, variant.tag)
@@ -161,6 +214,22 @@ def _is_published(root: Path, variant: Variant, history: Published) -> bool:
         return not matrices.changed_since(root, before[-1].commit, [variant])
     except BadInput:
         return False  # that commit is not here: building once too often is the smaller harm
+
+
+def _unseen(lacking: Sequence[Arch]) -> str:
+    """Return why nothing could verify a variant."""
+    platforms = ", ".join(arch.platform for arch in lacking)
+    return f"no machine has its NPUs for {platforms} (NPU_ARCH), and no reason is published for that (WITHOUT_NPU)"
+
+
+def _require_seen(unseen: Mapping[str, str]) -> None:
+    """Raise PublishRefused where there are variants that nothing could verify."""
+    if unseen:
+        raise PublishRefused(
+            "\n".join(f"{name}: {why}" for name, why in unseen.items()),
+            wanted="a machine with NPUs for each platform, or --without-npu with the reason why there is none",
+            do="set the variables NPU_ARCH and WITHOUT_NPU of the repository as docs/publishing.md says",
+        )
 
 
 def _unready(root: Path, variant: Variant, unanswered: Sequence[Unanswered]) -> str:

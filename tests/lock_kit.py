@@ -17,10 +17,10 @@ from ascend_images.lock.means import Means
 from ascend_images.lock.metadata import Metadata
 from ascend_images.lock.release import File, IndexUnreachableError, Release
 from ascend_images.lock.resolver import Question
-from ascend_images.pins.load import load
 from ascend_images.pins.model import Pins, Relax
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import Checkout, Variant
+from tests.pins_kit import committed
 
 ROOT = Path(__file__).parents[1]
 #: The default index, and the ones a variant may name.
@@ -29,7 +29,7 @@ DEFAULT = ""
 
 @cache
 def pins() -> Pins:
-    return load(ROOT / "versions.toml")
+    return committed()
 
 
 @cache

@@ -18,24 +18,24 @@ import msgspec
 
 from ascend_images import publishing
 from ascend_images.digest import digest_of
-from ascend_images.images.candidate import candidate_tag, identity
+from ascend_images.images.candidate import LABEL_IDENTITY, candidate_tag, identity
 from ascend_images.images.plan import RECORDS
 from ascend_images.images.record import Record, write_record
-from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.model import Pins
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
+from ascend_images.pins.tags import ImageRef
 from ascend_images.pins.variant import Variant
 from ascend_images.publish.manifest import Joined
 from ascend_images.publish.registry import INDEX, MANIFEST, Repository
 from ascend_images.publish.required import NPU, required
 from ascend_images.publish.transport import Reply, Request, Send
 from ascend_images.verify.report import Report, Result, write_report
+from tests.pins_kit import committed, committed_text
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "registry.invalid/ascend/ms-swift"
-QUAY = "quay.io/ascend/ms-swift"
 DOCKERFILE = "dockerfiles/rendered/a2.Dockerfile"
 BOTH = (Arch.AMD64, Arch.ARM64)
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -51,7 +51,13 @@ class Killed(BaseException):
 
 @cache
 def pins() -> Pins:
-    return load(ROOT / "versions.toml")
+    return committed()
+
+
+#: Where a2's images go, by the pins of whoever runs this.
+QUAY = resolve(pins(), "a2").repository
+#: The same as a registry is asked for it.
+OF_QUAY = ImageRef.parse(QUAY).repository
 
 
 def variant(of: str = "a2", /, *, repository: str = REPOSITORY, **changed: Any) -> Variant:
@@ -424,8 +430,7 @@ class World:
         *,
         name: str = QUAY,
     ) -> None:
-        text = (ROOT / "versions.toml").read_text(encoding="utf-8")
-        (root / "versions.toml").write_text(text.replace(f'"{QUAY}"', f'"{name}"'), encoding="utf-8")
+        (root / "versions.toml").write_text(committed_text().replace(f'"{QUAY}"', f'"{name}"'), encoding="utf-8")
         shutil.copy(ROOT / "versions.lock", root)
         shutil.copytree(ROOT / "dockerfiles" / "rendered", root / "dockerfiles" / "rendered")
         shutil.copytree(ROOT / "locks", root / "locks")
@@ -440,7 +445,8 @@ class World:
         for name in names:
             of = variant(name, repository=self.name)
             for arch in arches:
-                one = image(arch, text or name)
+                labels = {LABEL_IDENTITY: identity(fields.get("resolved", of))}
+                one = image(arch, text or name, labels=labels)
                 made = record(of, one, **fields)
                 push(self.opened(self.name), one, made.image.rpartition(":")[2])
                 write_record(self.root / RECORDS / f"{name}.{arch.value}.json", made)

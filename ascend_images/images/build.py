@@ -11,7 +11,7 @@ from typing import TextIO
 
 import msgspec
 
-from ascend_images.errors import AscendImagesError, BadInput, BuildFailed
+from ascend_images.errors import AscendImagesError, BadInput, BuildFailed, MissingTool
 from ascend_images.files import write_atomic
 from ascend_images.images import bake
 from ascend_images.images.builders import (
@@ -101,6 +101,26 @@ def reasons_against(
     error = refusal(shared, stages=stages)
     notes = tuple(dict.fromkeys(note for plan in shared for note in plan.notes))
     return (*notes, f"warning: this would not be built:\n{error}") if error else notes
+
+
+def room_for(
+    plans: Sequence[BuildPlan], *, builders: Sequence[str] = (), jobs: int = 0, run: Run = run_command
+) -> tuple[str, ...]:
+    """Return what plans would cost, and that they would be refused where there is less room; as `build` counts it."""
+    shared = with_shared_packages(plans)
+    try:
+        locks = [load_lock(plan) for plan in shared]
+    except BadInput:
+        return ()  # `reasons_against` says so
+    try:
+        costs = costs_on(find_sites(builders, jobs=jobs, images=len(shared), run=run), shared, locks, run=run)
+    except MissingTool as error:
+        return (f"note: whether there is room was not asked: {error.found}",)
+    try:
+        costs.require_room()
+    except MissingTool as error:
+        return (*costs.said, f"warning: this would not be built:\n{error}")
+    return tuple(costs.said)
 
 
 class _Build:

@@ -96,7 +96,8 @@ def _lock_problems(plan: BuildPlan, verb: str) -> list[BadInput]:
     if plan.choices.unlocked:
         return stale
     # Beside a lock of other pins it is no way out.
-    unlocked = "" if stale else f"; or build without: invoke {verb} --variant {plan.variant.name} --unlocked"
+    without = "build a candidate that is never promoted" if plan.choices.push else "build without"
+    unlocked = "" if stale else f"; or {without}: invoke {verb} --variant {plan.variant.name} --unlocked"
     return [*stale, *_gaps(plan, lock, make, unlocked), *_checksum_problems(plan, unlocked)]
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ascend_images.errors import BuildFailed
-from ascend_images.images.plan import BUILD_FOLDER, COMPRESSIONS, BuildPlan
+from ascend_images.images.plan import BUILD_FOLDER, COMPRESSIONS, RECORDS, BuildPlan, record_path
 from ascend_images.images.progress import FailedStep
-from ascend_images.images.record import Record
+from ascend_images.images.record import Record, build_again
 
 #: Raised when a reader of an older summary would misread a newer one.
 SUMMARY_SCHEMA = 1
@@ -80,7 +80,27 @@ def report(outcome: Outcome) -> list[str]:
         lines += [f"  cache:   not exported: {record.not_cached}"] if record.not_cached else []
     lines += [f"{'interrupted' if plan.name in outcome.stopped else 'skipped'} {plan.name}" for plan in outcome.skipped]
     root = outcome.plans[0].root
-    return [*lines, f"summary: {_below(summary_path(root), root)}"]
+    lines.append(f"summary: {_below(summary_path(root), root)}")
+    return lines if outcome.failed or outcome.skipped else [*lines, *_next(outcome)]
+
+
+def _next(outcome: Outcome) -> list[str]:
+    """Return what comes after a push: the architectures that have no record here yet, else joining what was pushed."""
+    lines = []
+    pushed = [record for record in outcome.built if record.pushed]
+    for variant, plan in {plan.variant.name: plan for plan in outcome.plans}.items():
+        mine = [record for record in pushed if record.variant == variant]
+        lacking = [
+            arch
+            for arch in plan.variant.platforms
+            if not record_path(plan.root / RECORDS, variant, arch).is_file()
+            and all(record.arch is not arch for record in mine)
+        ]
+        if mine and lacking:
+            lines.append(f"next: {build_again(variant, lacking, mine)}")
+        elif mine:
+            lines.append(f"next: invoke manifest --variant {variant}")
+    return lines
 
 
 def _builder_line(outcome: Outcome, builder: str) -> list[str]:

@@ -1,7 +1,5 @@
 """The plan of one build: a variant, an architecture and what was chosen on the command line, as one frozen value."""
 
-import re
-import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,6 +14,7 @@ from ascend_images.errors import BadInput
 from ascend_images.images import bake
 from ascend_images.images.cache import Cache, export_of, imports_of
 from ascend_images.images.candidate import LABEL_IDENTITY, candidate_tag, identity
+from ascend_images.images.epoch import FALLBACK
 from ascend_images.images.network import DIRECT, Network
 from ascend_images.images.publish import SANDBOX, image_name
 from ascend_images.images.sources import LocalSource, staged_path
@@ -38,9 +37,6 @@ LABEL_SANDBOX = "io.ascend-images.sandbox"
 COMPRESSIONS = ("gzip", "zstd")
 
 _IMAGE_CONTEXT = "docker-image://"
-_EPOCH = re.compile(r"[0-9]{1,11}")
-# 1980-01-01, the time that all files of an image carry too; zip archives can name none before it.
-_FALLBACK_EPOCH = 315532800
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +61,8 @@ class Choices:
     `other_base` a base of other pins, for which the variant was resolved; `epoch` becomes SOURCE_DATE_EPOCH, in
     seconds; `arch_typed` says that the architecture was typed, so that emulating it is meant. `compression` is how
     layers are packed that the builder does not have yet; those that it has stay as they are. `cache_to` and
-    `cache_from` are caches that outlive the builder.
+    `cache_from` are caches that outlive the builder. `typed` are the words that make the image what it is, for whoever
+    is to type them again.
     """
 
     push: bool = False
@@ -74,11 +71,12 @@ class Choices:
     base_image: str = ""
     other_base: str = ""
     wheels: Path | None = None
-    epoch: int = _FALLBACK_EPOCH
+    epoch: int = FALLBACK
     arch_typed: bool = False
     compression: str = COMPRESSIONS[0]
     cache_to: tuple[Cache, ...] = ()
     cache_from: tuple[Cache, ...] = ()
+    typed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.compression not in COMPRESSIONS:
@@ -312,30 +310,6 @@ def dry_run(plans: Sequence[BuildPlan]) -> bytes:
         (plan.target, target_of(plan, {name: Path(f"<private folder>/{name}") for name in plan.network.secrets()}))
         for plan in with_shared_packages(plans)
     )
-
-
-def source_date_epoch(root: Path, environment: Mapping[str, str]) -> int:
-    """Return the time that the images' configurations carry, in seconds.
-
-    That is SOURCE_DATE_EPOCH where the caller sets it (reproducible-builds.org), else the time of the last commit that
-    changed versions.toml or one of the locks, so that the same pins give the same digests at any time and on any
-    machine; and 1980-01-01 where there is no such commit. A shallow clone may not hold that commit: set the variable
-    there.
-    """
-    given = environment.get("SOURCE_DATE_EPOCH", "").strip()
-    if given:
-        if not _EPOCH.fullmatch(given):
-            raise BadInput(
-                f"SOURCE_DATE_EPOCH is {given!r}", wanted="a number of seconds since 1970", do="unset SOURCE_DATE_EPOCH"
-            )
-        return int(given)
-    command = ["git", "-C", str(root), "log", "-1", "--format=%ct", "--", "versions.toml", "versions.lock", "locks"]
-    try:
-        said = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
-        answer = said.stdout.strip()
-    except OSError:
-        answer = ""
-    return int(answer) if _EPOCH.fullmatch(answer) else _FALLBACK_EPOCH
 
 
 def _output(plan: BuildPlan, driver: str) -> dict[str, str]:

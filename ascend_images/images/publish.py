@@ -1,7 +1,8 @@
 """Which name an image gets and whether it may be pushed under it: a pinned name never stands for anything else."""
 
 import ipaddress
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
 from ascend_images.errors import PublishRefused
 from ascend_images.pins.platform import Arch
@@ -22,6 +23,11 @@ def tag_suffix(variant: Variant, *, sandbox: bool, changed: bool, pinned: Contai
     if sandbox:
         return SANDBOX
     return CHANGED if changed and f"{variant.repository}:{variant.tag}" in pinned else ""
+
+
+def is_stand_in(tag: str, pins: Mapping[str, Any]) -> bool:
+    """Say whether an image was built from stand-ins, by its tag and the one among its pins, whatever that ends in."""
+    return tag == f"{pins.get('tag')}{SANDBOX}"
 
 
 def image_name(variant: Variant, suffix: str, arch: Arch) -> str:

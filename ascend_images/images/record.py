@@ -1,7 +1,8 @@
 """The record of one build: what it made, and of which pins, lock, base and checkouts."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -10,13 +11,18 @@ from ascend_images.errors import BadInput, BuildFailed
 from ascend_images.files import write_json
 from ascend_images.images.cache import not_exported
 from ascend_images.images.gate import load_lock
-from ascend_images.images.plan import BuildPlan
+from ascend_images.images.plan import BuildPlan, record_path
 from ascend_images.images.readback import Layer, Made
+from ascend_images.json_text import read_json_file
 from ascend_images.pins.lockfile import LockFile
 from ascend_images.pins.platform import Arch
 
 #: What a log says between two tries of one build.
 TRIED_AGAIN = "the engine lost a layer while it exported the image: tried again"
+
+
+#: SOURCE_DATE_EPOCH in seconds, of as many digits as a build takes.
+Epoch = Annotated[int, msgspec.Meta(ge=0, lt=10**11)]
 
 
 class LocalRecord(msgspec.Struct, frozen=True):
@@ -38,7 +44,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the variant with every pin, `contexts` what replaced stages. `system` are the operating system's packages, by which
     a later build of the same can be told apart; None where they could not be read. `image` is the name under which it
     was pushed, or the one on the engine. `not_cached` is why its cache was not exported, empty where it was or was not
-    asked for.
+    asked for. `typed` are the words besides the variant that made the image what it is (`--sandbox`, `--set …`).
     """
 
     schema: Literal[1] = 1
@@ -56,7 +62,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unlocked: bool
     incomplete: tuple[str, ...]
     not_locked: tuple[str, ...] = ()
-    epoch: int
+    epoch: Epoch
     builder: str
     base: str
     inputs: str
@@ -68,6 +74,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     compression: str = "gzip"
     system: dict[str, str] | None = None
     not_cached: str = ""
+    typed: tuple[str, ...] = ()
 
 
 def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) -> Record:
@@ -100,7 +107,15 @@ def record_of(plan: BuildPlan, made: Made, lock: LockFile, *, seconds: float) ->
         compression=plan.choices.compression,
         system=made.system,
         not_cached=_not_cached(plan),
+        typed=plan.choices.typed,
     )
+
+
+def build_again(variant: str, arches: Iterable[Arch], records: Iterable[Record], *, push: bool = True) -> str:
+    """Return what to type to build a variant for these architectures by the words that made `records`."""
+    words = dict.fromkeys(word for record in records for word in record.typed)
+    named = ",".join(arch.value for arch in arches)
+    return " ".join(["invoke build", f"--variant {variant}", f"--arch {named}", *words, *(["--push"] if push else [])])
 
 
 def _not_cached(plan: BuildPlan) -> str:
@@ -139,11 +154,24 @@ def write_record(path: Path, record: Record) -> None:
 
 def load_record(path: Path) -> Record | None:
     """Return the record at `path`, None when there is none; raises BadInput when the file is not one."""
+    wanted = "a file that `invoke build` wrote"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        return read_json_file(path, Record, what="the record of a build", wanted=wanted, do=f"rm -r {path}")
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+
+
+def find_record(folder: Path, variant: str, arch: Arch) -> Record | None:
+    """Return the record of a variant's build for one architecture in a folder of records, None where there is none.
+
+    Raises BadInput where the file is none, or the record of something else.
+    """
+    path = record_path(folder, variant, arch)
+    record = load_record(path)
+    if record is not None and (record.variant, record.arch) != (variant, arch):
         raise BadInput(
-            f"{path}: not the record of a build: {error}", wanted="a file that `invoke build` wrote", do=f"rm {path}"
-        ) from None
+            f"{path}: the record of {record.variant} {record.arch.value}",
+            wanted=f"that of {variant} {arch.value}",
+            do=f"invoke build --variant {variant} --arch {arch.value}",
+        )
+    return record

@@ -198,7 +198,10 @@ class Stack(Table, frozen=True, kw_only=True):
     ] = ""
     alias_tags: Annotated[
         tuple[Text, ...],
-        Meta(description="Templates of tags that always stand for the newest; as `tag`, and {stack}, {os_family}."),
+        Meta(
+            description="Templates of tags that always stand for the newest; as `tag`, and {stack} (without its chip "
+            "where {cann_tag} says that), {os_family}."
+        ),
     ] = ("latest-{stack}-{cann_tag}-{os_family}",)
     end_of_support: Annotated[str, Meta(description="Last day on which it is supported, YYYY-MM-DD.")] = ""
     cann: Annotated[str, Meta(description="CANN release.")] = ""

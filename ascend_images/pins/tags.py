@@ -13,6 +13,7 @@ from ascend_images.pins.platform import Arch
 MAX_TAG_LENGTH = 128  # characters, by the reference grammar of github.com/distribution/reference
 _MAX_REPOSITORY_LENGTH = 255  # characters, by the same grammar
 _MAX_REGISTRY_LENGTH = 261  # a DNS name of at most 255 characters and a port
+_MAX_PORT = 65535
 
 # --- tags of CANN base images -----------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ def _check_part(tag: BaseTag, part: str, value: str, wanted: str) -> None:
 _PATH_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_PATH_COMPONENT}(?:/{_PATH_COMPONENT})*")
 _HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_REGISTRY = re.compile(rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})*|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?")
+_REGISTRY = re.compile(rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})*|\[[0-9A-Fa-f:]+\])(?::(?P<port>[0-9]+))?")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 # Hex digits by algorithm: those of the OCI image specification (descriptor.md, registered algorithms) and sha384,
@@ -234,9 +235,17 @@ class ImageRef:
         return f"{self.name}{tag}{digest}"
 
 
+def is_tag(text: str) -> bool:
+    """Say whether a text is a tag as references may hold one."""
+    return len(text) <= MAX_TAG_LENGTH and _TAG.fullmatch(text) is not None
+
+
 def _check_registry(registry: str) -> None:
-    if registry and (len(registry) > _MAX_REGISTRY_LENGTH or not _REGISTRY.fullmatch(registry)):
+    found = _REGISTRY.fullmatch(registry) if len(registry) <= _MAX_REGISTRY_LENGTH else None
+    if registry and found is None:
         raise BadInput(f"{registry!r} is not a registry's address", wanted="host or host:port, without http://")
+    if found and found["port"] and int(found["port"]) > _MAX_PORT:
+        raise BadInput(f"{registry!r}: there is no port {found['port']}", wanted=f"a port of at most {_MAX_PORT}")
 
 
 def _check_repository(registry: str, repository: str) -> None:

@@ -36,4 +36,8 @@ def aliases(pins: Pins, variants: Iterable[Variant]) -> dict[str, tuple[str, ...
 
 def _alias(template: str, variant: Variant) -> str:
     values = {**tag_values(variant), "stack": variant.stack, "os_family": variant.os_family}
+    if "{cann_tag}" in template:
+        # A stack for one chip alone is called by it: a name says that once.
+        for chip in (variant.chip.cann_tag, variant.hardware):
+            values["stack"] = values["stack"].removesuffix(f"-{chip}")
     return render_tag(template, values, exact={*EXACT_PLACEHOLDERS, "os_family"})

@@ -4,20 +4,28 @@ After the distribution project's token specification (github.com/distribution/di
 """
 
 import base64
-import json
 import re
 from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from ascend_images.errors import PublishRefused
-from ascend_images.images.publish import is_loopback
+import msgspec
+
+from ascend_images.errors import PublishRefused, said
+from ascend_images.json_text import NotJsonError, read_json
 from ascend_images.publish.credentials import Login
-from ascend_images.publish.transport import Reply, Request, Send
+from ascend_images.publish.transport import Reply, Request, Send, address
 
 _SCHEME = re.compile(r"\s*(Bearer|Basic)\b\s*", re.IGNORECASE)
 _PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"([^"]*)"|([^",\s]+))')
+# What an Authorization header may hold (RFC 6750, b64token): anything else would end it, or could not be sent.
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _OK = 200
+
+
+class _Given(msgspec.Struct):
+    token: str | None = None
+    access_token: str | None = None
 
 
 class Challenge(NamedTuple):
@@ -97,19 +105,18 @@ def _token_request(challenge: Challenge, login: Login | None) -> Request:
 
 def _token_in(reply: Reply) -> str:
     try:
-        said = json.loads(reply.body)
-        return str(said.get("token") or said.get("access_token") or "")
-    except (ValueError, AttributeError):
+        given = read_json(reply.body, _Given)
+    except NotJsonError:
         return ""
+    token = given.token or given.access_token or ""
+    return token if _TOKEN.fullmatch(token) else ""
 
 
 def _require_private(registry: str, realm: str) -> None:
-    parts = urlsplit(realm)
-    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(f"{parts.netloc}/x")):
-        return
-    raise PublishRefused(
-        f"{registry} sends logins to {realm or 'nowhere'}", wanted="a token server that is reached by https"
-    )
+    if not address(realm):
+        raise PublishRefused(
+            f"{registry} sends logins to {said(realm) or 'nowhere'}", wanted="a token server that is reached by https"
+        )
 
 
 def _basic(login: Login) -> str:

@@ -7,17 +7,10 @@ import msgspec
 
 from ascend_images.errors import PublishRefused
 from ascend_images.images.plan import LABEL_SANDBOX, LABEL_UNLOCKED
-from ascend_images.images.publish import SANDBOX
-from ascend_images.publish.index import (
-    NOTE_EPOCH,
-    NOTE_IDENTITY,
-    NOTE_VARIANT,
-    Index,
-    images_of,
-    parse_index,
-    parse_manifest,
-)
-from ascend_images.publish.manifest import Joined
+from ascend_images.images.publish import is_stand_in
+from ascend_images.json_text import NotJsonError, read_json
+from ascend_images.publish.index import NOTE_IDENTITY, Index, images_of, parse_index, parse_manifest
+from ascend_images.publish.manifest import Joined, notes_of
 from ascend_images.publish.registry import Repository, Stored
 
 
@@ -32,7 +25,7 @@ class _Config(msgspec.Struct):
 def require_complete(joined: Joined, repository: Repository) -> Stored:
     """Return the index as the registry has it; raises PublishRefused unless all of what it leads to is there.
 
-    Its annotations, and the labels of its images, must tell the variant, pins and time that were joined.
+    Its annotations must be those of all that was joined, and the labels of its images must tell its pins.
     """
     subject = f"{repository.name}@{joined.digest}"
     stored = repository.manifest(joined.digest)
@@ -52,8 +45,7 @@ def require_complete(joined: Joined, repository: Repository) -> Stored:
 
 
 def _require_annotations(joined: Joined, index: Index, subject: str) -> None:
-    notes = {NOTE_VARIANT: joined.variant, NOTE_IDENTITY: joined.identity, NOTE_EPOCH: str(joined.epoch)}
-    for name, wanted in notes.items():
+    for name, wanted in notes_of(joined).items():
         found = index.annotations.get(name)
         if found != wanted:
             raise _other(joined, f"{subject}: its annotation {name} is {found or 'not there'}", wanted)
@@ -77,20 +69,27 @@ def _require_image(joined: Joined, digest: str, repository: Repository, *, is_im
 
 
 def _require_labels(joined: Joined, config: bytes, subject: str) -> None:
-    try:
-        settings = msgspec.json.decode(config, type=_Config).config
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _other(joined, f"{subject}: its configuration cannot be read: {error}", "that of an image") from None
-    labels = (settings.labels if settings else None) or {}
+    labels = labels_of(config, subject)
     # What was built elsewhere than here need not have the label; the index says the same.
     found = labels.get(NOTE_IDENTITY, joined.identity)
     if found != joined.identity:
         raise _other(joined, f"{subject}: its label {NOTE_IDENTITY} is {found}", joined.identity)
-    if joined.tag.endswith(SANDBOX):
+    if is_stand_in(joined.tag, joined.resolved):
         return
     for label in (LABEL_UNLOCKED, LABEL_SANDBOX):
         if label in labels:
             raise _other(joined, f"{subject}: its label {label} is {labels[label]}", "an image without that label")
+
+
+def labels_of(config: bytes, subject: str) -> dict[str, str]:
+    """Return the labels in the configuration of an image; raises PublishRefused for bytes that are none."""
+    try:
+        settings = read_json(config, _Config).config
+    except NotJsonError as error:
+        raise PublishRefused(
+            f"{subject}: its configuration cannot be read: {error}", wanted="that of an image"
+        ) from None
+    return (settings.labels if settings else None) or {}
 
 
 def _other(joined: Joined, found: str, wanted: str) -> PublishRefused:

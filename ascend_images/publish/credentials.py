@@ -2,15 +2,13 @@
 
 import base64
 import binascii
-import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ascend_images.errors import BadInput
-from ascend_images.files import read_regular
+from ascend_images.json_text import NotJsonError, read_json, read_json_file
 
 #: What Docker calls docker.io in config.json (github.com/docker/cli, cli/config).
 HUB = "https://index.docker.io/v1/"
@@ -42,7 +40,8 @@ def run_helper(name: str, server: str) -> str | None:
             timeout=_HELPER_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        # A name that no program has, or words that are no text.
         return None
     return done.stdout if done.returncode == 0 else None
 
@@ -56,12 +55,9 @@ def login_for(
     """
     path = _folder(environment) / "config.json"
     try:
-        document = json.loads(read_regular(path))
+        document = _table(read_json_file(path, object, what="docker's configuration", wanted="JSON"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path}: cannot be read: {error}", wanted="docker's configuration, JSON") from None
-    document = document if isinstance(document, dict) else {}
     servers = [HUB, "docker.io", "index.docker.io"] if registry in ("", "docker.io") else [registry]
     helpers = _table(document.get("credHelpers"))
     for server in servers:
@@ -100,8 +96,8 @@ def _from_entry(entry: Mapping[str, Any]) -> Login | None:
 
 def _from_helper(said: str | None) -> Login | None:
     try:
-        answer = _table(json.loads(said or "null"))
-    except ValueError:
+        answer = _table(read_json(said or "null", object))
+    except NotJsonError:
         return None
     user, secret = str(answer.get("Username") or ""), str(answer.get("Secret") or "")
     if not secret:

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ascend_images.digest import Digest
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.images.candidate import LABEL_IDENTITY
+from ascend_images.images.epoch import EPOCH
+from ascend_images.json_text import NotJsonError, read_json
 from ascend_images.pins.platform import Arch, parse_platform
 from ascend_images.publish.registry import INDEX
 
@@ -16,6 +19,8 @@ ORDER = (Arch.AMD64, Arch.ARM64)
 NOTE_VARIANT = "io.ascend-images.variant"
 NOTE_IDENTITY = LABEL_IDENTITY
 NOTE_EPOCH = "io.ascend-images.epoch"
+#: And the digest of all that the joining put on record, but for the digest of the index itself.
+NOTE_JOINED = "io.ascend-images.joined"
 
 # How BuildKit marks what it attests of an image: an entry of no platform that names the image's manifest.
 _REFERENCE_TYPE = "vnd.docker.reference.type"
@@ -43,7 +48,7 @@ class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     """One entry of an index, or a part of a manifest: a digest, its type and its size in bytes."""
 
     media_type: str
-    digest: str
+    digest: Digest
     size: int
     platform: Platform | None = None
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
@@ -68,17 +73,23 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def parse_index(content: bytes, subject: str) -> Index:
     """Read an index; raises PublishRefused, naming `subject`, for bytes that are none."""
     try:
-        return msgspec.json.decode(content, type=Index)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return read_json(content, Index)
+    except NotJsonError as error:
         raise PublishRefused(f"{subject}: not an image index: {error}", wanted="an index of images") from None
 
 
 def parse_manifest(content: bytes, subject: str) -> Manifest:
     """Read a manifest; raises PublishRefused, naming `subject`, for bytes that are none."""
     try:
-        return msgspec.json.decode(content, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return read_json(content, Manifest)
+    except NotJsonError as error:
         raise PublishRefused(f"{subject}: not the manifest of an image: {error}", wanted="one image") from None
+
+
+def epoch_of(index: Index) -> int | None:
+    """Return the time that orders an index among others, in seconds; None where it tells none."""
+    text = index.annotations.get(NOTE_EPOCH, "")
+    return int(text) if EPOCH.fullmatch(text) else None
 
 
 def images_of(index: Index, subject: str) -> dict[Arch, Descriptor]:

@@ -4,8 +4,7 @@ On one machine it is a lock on a file. Between machines it is published.json in 
 file lacks what its own history holds, and CI runs promotions in one concurrency group that is never cancelled.
 """
 
-import os
-import subprocess
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from ascend_images.errors import PublishRefused
 from ascend_images.files import held
 from ascend_images.images.plan import BUILD_FOLDER
+from ascend_images.project_git import committed
 from ascend_images.publish.published import FILE, Published, parse
 
 #: What is published and not merged yet, as this machine knows it: the branch that `images.yml` proposes.
@@ -31,13 +31,13 @@ def one_at_a_time(root: Path, say: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def require_nothing_forgotten(root: Path, published: Published, *more: str) -> None:
-    """Raise PublishRefused where published.json lacks what the commit holds, or the branch it is to be pushed to.
+def require_nothing_forgotten(root: Path, published: Published) -> None:
+    """Raise PublishRefused where published.json lacks what is on record elsewhere, as far as this machine knows.
 
-    `more` are other revisions that count as well where they are there.
+    That is what the commit holds, the branch that it is to be pushed to, and the one that is proposed. Raises
+    MissingTool where git cannot tell, and BadInput for such a file that is something else.
     """
-    ways = {"HEAD": f"git checkout -- {FILE}", "@{upstream}": "git pull --rebase"}
-    for revision in (*ways, *more):
+    for revision in ("HEAD", "@{upstream}", PROPOSED):
         content = committed(root, revision, FILE)
         if content is None:
             continue
@@ -47,20 +47,6 @@ def require_nothing_forgotten(root: Path, published: Published, *more: str) -> N
             raise PublishRefused(
                 f"{FILE} lacks {len(forgotten)} of what {revision} holds, {forgotten[0].tag} for one",
                 wanted="a file that is only added to",
-                do=ways.get(revision, f"invoke remember --from {revision}"),
+                # Only adds: what puts another file in the place of this one may lose what is on record here alone.
+                do=f"invoke remember --from {shlex.quote(revision)}",
             )
-
-
-def committed(root: Path, revision: str, path: str) -> bytes | None:
-    """Return the content of a file at a revision; None where that or git is not there."""
-    done = git(root, "show", f"{revision}:./{path}")
-    return done.stdout if done is not None and done.returncode == 0 else None
-
-
-def git(root: Path, *words: str) -> "subprocess.CompletedProcess[bytes] | None":
-    """Run git in the repository; None where there is no git. What it prints does not depend on the locale."""
-    own = {**os.environ, "LC_ALL": "C"}
-    try:
-        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, env=own, stdin=subprocess.DEVNULL)
-    except OSError:
-        return None

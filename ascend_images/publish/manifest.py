@@ -6,19 +6,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from ascend_images.digest import digest_of
+from ascend_images.digest import Digest, digest_of, is_digest
 from ascend_images.errors import BadInput, PublishRefused
-from ascend_images.files import read_regular, write_json
+from ascend_images.files import write_json
 from ascend_images.images.candidate import candidate_tag, identity, parse_candidate
 from ascend_images.images.image_json import pins_digest
-from ascend_images.images.publish import SANDBOX
-from ascend_images.images.record import Record
+from ascend_images.images.publish import is_stand_in
+from ascend_images.images.record import Epoch, Record, build_again
+from ascend_images.json_text import NotJsonError, read_json, read_json_file
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.tags import ImageRef
 from ascend_images.pins.variant import Variant
 from ascend_images.publish.index import (
     NOTE_EPOCH,
     NOTE_IDENTITY,
+    NOTE_JOINED,
     NOTE_VARIANT,
     ORDER,
     Descriptor,
@@ -35,9 +37,9 @@ from ascend_images.publish.registry import INDEX, INDEX_TYPES, MANIFEST_TYPES, R
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One architecture's share: `digest` as it was pushed, `manifest` and `config` of the image itself."""
 
-    digest: str
-    manifest: str
-    config: str
+    digest: Digest
+    manifest: Digest
+    config: Digest
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,15 +56,23 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     repository: str
     tag: str
     candidate: str
-    digest: str
-    identity: str
-    pins: str
+    digest: Digest
+    identity: Digest
+    pins: Digest
     dockerfile: str
     locks: dict[str, str]
-    epoch: int
+    epoch: Epoch
     unlocked: bool
     platforms: dict[str, Part]
     resolved: dict[str, Any]
+
+    @property
+    def seal(self) -> str:
+        """The digest over all of it but the digest of the index, which holds the seal among its annotations.
+
+        The file goes from job to job, and the index stays where only whoever may push can write.
+        """
+        return digest_of(msgspec.json.encode(msgspec.structs.replace(self, digest=""), order="deterministic"))
 
 
 def require_joinable(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record]) -> None:
@@ -72,7 +82,7 @@ def require_joinable(variant: str, declared: Sequence[Arch], records: Mapping[Ar
         raise PublishRefused(
             f"{variant}: no record of a build for {_platforms(missing)}",
             wanted=f"one for each declared platform: {_platforms(declared)}",
-            do=f"invoke build --variant {variant} --arch {','.join(arch.value for arch in missing)} --push",
+            do=build_again(variant, missing, records.values()),
         )
     ours = [records[arch] for arch in declared]
     for arch, record in records.items():
@@ -83,7 +93,7 @@ def require_joinable(variant: str, declared: Sequence[Arch], records: Mapping[Ar
         raise PublishRefused(
             f"{variant}: built for {_platforms(kept)}, but not pushed",
             wanted="images in the registry",
-            do=f"invoke build --variant {variant} --arch {','.join(arch.value for arch in kept)} --push",
+            do=build_again(variant, kept, records.values()),
         )
     _require_tags_of_their_own(variant, ours)
     _require_same_pins(variant, ours)
@@ -102,19 +112,12 @@ def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record],
         _require_pinned_base(records[arch], pins)
     of = identity(first.resolved)
     found = {arch: _image(records[arch], repository) for arch in ORDER if arch in declared}
-    content = index_bytes(
-        {arch: image for arch, (image, _) in found.items()},
-        {arch: attested for arch, (_, attested) in found.items()},
-        {NOTE_VARIANT: variant, NOTE_IDENTITY: of, NOTE_EPOCH: str(first.epoch)},
-    )
-    tag = candidate_tag(_called(first), of)
-    _put(repository, tag, content, INDEX)
-    return Joined(
+    unsealed = Joined(
         variant=variant,
         repository=repository.name,
         tag=first.tag,
-        candidate=tag,
-        digest=digest_of(content),
+        candidate=candidate_tag(_called(first), of),
+        digest="",
         identity=of,
         pins=pins_digest(pins),
         dockerfile=first.dockerfile,
@@ -129,6 +132,23 @@ def join(variant: str, declared: Sequence[Arch], records: Mapping[Arch, Record],
         },
         resolved=first.resolved,
     )
+    content = index_bytes(
+        {arch: image for arch, (image, _) in found.items()},
+        {arch: attested for arch, (_, attested) in found.items()},
+        notes_of(unsealed),
+    )
+    _put(repository, unsealed.candidate, content, INDEX)
+    return msgspec.structs.replace(unsealed, digest=digest_of(content))
+
+
+def notes_of(joined: Joined) -> dict[str, str]:
+    """Return the annotations that the index of what was joined has."""
+    return {
+        NOTE_VARIANT: joined.variant,
+        NOTE_IDENTITY: joined.identity,
+        NOTE_EPOCH: str(joined.epoch),
+        NOTE_JOINED: joined.seal,
+    }
 
 
 def write_joined(path: Path, joined: Joined) -> None:
@@ -140,11 +160,12 @@ def load_joined(path: Path, variant: str) -> Joined:
     """Return what was joined; raises PublishRefused where nothing was, BadInput for a file that is something else."""
     do = f"invoke manifest --variant {variant}"
     try:
-        return msgspec.json.decode(read_regular(path), type=Joined)
+        joined = read_json_file(path, Joined, what="what `invoke manifest` wrote", do=do)
     except FileNotFoundError:
         raise PublishRefused(f"{variant}: not joined yet", wanted="an index of its images", do=do) from None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: not what `invoke manifest` wrote: {error}", do=do) from None
+    if joined.variant != variant:
+        raise BadInput(f"{path}: what was joined of {joined.variant}", wanted=f"of {variant}", do=do)
+    return joined
 
 
 def _resolved(record: Record) -> Variant:
@@ -154,7 +175,7 @@ def _resolved(record: Record) -> Variant:
         raise BadInput(
             f"the record of {record.variant} {record.arch.value} does not hold the pins of a variant: {error}",
             wanted="a record that `invoke build` wrote, as this version of it does",
-            do=f"invoke build --variant {record.variant} --arch {record.arch.value} --push",
+            do=build_again(record.variant, [record.arch], [record]),
         ) from None
 
 
@@ -192,7 +213,7 @@ def _require_pinned_base(record: Record, pins: Variant) -> None:
     """Raise PublishRefused where another base took the place of the one whose digest is among the pins."""
     pinned = ImageRef.parse(pins.base_reference).digest
     # Where none is pinned, what was joined is not locked.
-    if pinned is None or "cann" not in record.contexts or record.tag.endswith(SANDBOX):
+    if pinned is None or "cann" not in record.contexts or is_stand_in(record.tag, record.resolved):
         return
     if not record.base.endswith(f"@{pinned}"):
         raise PublishRefused(
@@ -219,13 +240,15 @@ def _require_same_pins(variant: str, records: Sequence[Record]) -> None:
             raise PublishRefused(
                 f"{variant}: {_platforms(arches)} were built from different {'; '.join(different)}",
                 wanted="both built from one commit",
-                do=f"invoke build --variant {variant} --arch {','.join(arch.value for arch in arches)} --push",
+                do=build_again(variant, arches, records),
             )
 
 
 def _image(record: Record, repository: Repository) -> tuple[Descriptor, tuple[Descriptor, ...]]:
     """Return the one image in what was pushed, and its attestations; raises PublishRefused."""
     subject = f"{repository.name}@{record.digest}"
+    if not is_digest(record.digest):
+        raise PublishRefused(f"{subject}: not a digest", wanted="what was pushed, by its digest")
     stored = repository.manifest(record.digest)
     if stored is None:
         raise _gone(record, record.digest, repository)
@@ -262,8 +285,8 @@ def _require_image(record: Record, image: Descriptor, repository: Repository) ->
     if content is None:
         raise _gone(record, config.digest, repository)
     try:
-        platform = msgspec.json.decode(content, type=Platform)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        platform = read_json(content, Platform)
+    except NotJsonError:
         platform = Platform()
     if platform.arch is not record.arch or config.digest != record.config:
         said = "/".join(filter(None, (platform.os, platform.architecture, platform.variant))) or "no platform"
@@ -286,7 +309,7 @@ def _gone(record: Record, digest: str, repository: Repository) -> PublishRefused
     return PublishRefused(
         f"{record.variant} {record.arch.value}: {repository.name}@{digest} is not in the registry any more",
         wanted=f"the recorded digest of {record.arch.platform}",
-        do=f"invoke build --variant {record.variant} --arch {record.arch.value} --push",
+        do=build_again(record.variant, [record.arch], [record]),
     )
 
 

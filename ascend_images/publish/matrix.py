@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from ascend_images.errors import BadInput
+from ascend_images.files import read_regular
 from ascend_images.images.rendered import dockerfile_path, image_json_path
 from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Variant
 from ascend_images.pins.versions_lock import FILE as VERSIONS_LOCK
 from ascend_images.pins.versions_lock import VersionsLock
-from ascend_images.publish.lock import committed, git
+from ascend_images.project_git import commit_of, committed
 
 #: GitHub's own runners by architecture (docs.github.com, "Choosing the runner for a job"): each builds natively.
 RUNNERS: Mapping[Arch, str] = {Arch.AMD64: "ubuntu-24.04", Arch.ARM64: "ubuntu-24.04-arm"}
@@ -22,7 +23,9 @@ def npu_labels(variant: Variant) -> list[str]:
     return ["self-hosted", "linux", f"ascend-{variant.hardware}"]
 
 
-def matrix(variants: Iterable[Variant], runners: Mapping[Arch, str] = RUNNERS) -> dict[str, list[dict[str, Any]]]:
+def matrix(
+    variants: Iterable[Variant], runners: Mapping[Arch, str | list[str]] = RUNNERS
+) -> dict[str, list[dict[str, Any]]]:
     """Return a matrix as GitHub takes it: `include`, one entry a build."""
     return {
         "include": [
@@ -43,17 +46,15 @@ def changed_since(root: Path, revision: str, variants: Sequence[Variant]) -> lis
     """Return the variants whose rendered file, lock or base digest is another than at a revision, in their order.
 
     Every architecture of such a variant is built: its images must be of the same pins. Raises BadInput for a revision
-    that is not there.
+    that is not there, MissingTool where git cannot tell.
     """
-    # `--end-of-options` keeps what begins with a dash from being an option of git's.
-    found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if found is None or found.returncode != 0:
+    commit = commit_of(root, revision)
+    if not commit:
         raise BadInput(
             f"--changed-since {revision}: no such commit here",
             wanted="a commit, branch or tag",
             do="git fetch --unshallow, where the history is cut off",
         )
-    commit = found.stdout.decode().strip()
     before = _lock(committed(root, commit, VERSIONS_LOCK))
     now = _lock(_content(root / VERSIONS_LOCK))
     return [
@@ -85,6 +86,6 @@ def _lock(content: bytes | None) -> VersionsLock:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None

@@ -6,7 +6,6 @@ for something whole and verified, and the next one puts on record what the kille
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -16,33 +15,23 @@ from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.files import read_regular, write_atomic
 from ascend_images.images.cache import is_cache_tag
 from ascend_images.images.candidate import identity, parse_candidate
+from ascend_images.images.epoch import reason_against
 from ascend_images.images.publish import SANDBOX, is_loopback
+from ascend_images.json_text import NotJsonError, read_json
 from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.platform import Arch, parse_platform
 from ascend_images.pins.variant import Variant
+from ascend_images.project_git import commit_of, committed
 from ascend_images.publish.complete import require_complete
-from ascend_images.publish.index import NOTE_EPOCH, NOTE_VARIANT, ORDER, parse_index
-from ascend_images.publish.lock import FOLDER, committed, git, one_at_a_time, require_nothing_forgotten
+from ascend_images.publish.forward import Move, planned_moves
+from ascend_images.publish.index import ORDER
+from ascend_images.publish.lock import FOLDER, one_at_a_time, require_nothing_forgotten
 from ascend_images.publish.manifest import Joined
-from ascend_images.publish.published import FILE, Publication, Published, append, facts_of, load
-from ascend_images.publish.registry import INDEX, INDEX_TYPES, Repository, Stored
+from ascend_images.publish.published import FILE, Publication, append, facts_of, load
+from ascend_images.publish.registry import INDEX, Repository
 from ascend_images.publish.required import Proof
 
 _PENDING = FOLDER / "pending"
-
-
-@dataclass(frozen=True)
-class Move:
-    """One tag: what it stands for (empty: nothing yet) and what it will."""
-
-    tag: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        if self.before == self.after:
-            return f"{self.tag}: {self.after}, as it is"
-        return f"{self.tag}: {self.before or 'new'} -> {self.after}"
 
 
 def require_pinned(joined: Joined, variant: Variant) -> None:
@@ -51,7 +40,7 @@ def require_pinned(joined: Joined, variant: Variant) -> None:
     An image of stand-ins gets a name that says so, and only on this machine's own registry.
     """
     stand_in = is_stand_in(joined, variant)
-    again = f"invoke build --variant {variant.name} --push"
+    again = f"invoke build --variant {variant.name}{' --sandbox' if joined.tag.endswith(SANDBOX) else ''} --push"
     if stand_in and not is_loopback(joined.repository):
         raise PublishRefused(
             f"{joined.repository}:{joined.tag} is made of stand-ins", wanted="a registry on loopback for those"
@@ -60,7 +49,7 @@ def require_pinned(joined: Joined, variant: Variant) -> None:
         raise PublishRefused(
             f"{joined.variant} was built as {joined.repository}:{joined.tag}",
             wanted=f"{variant.repository}:{variant.tag}, as versions.toml says",
-            do=again,
+            do=f"{_named_there(joined, variant)}{again}",
         )
     if identity(joined.resolved) != joined.identity or joined.identity != identity(variant):
         different = _different(joined.resolved, msgspec.json.decode(msgspec.json.encode(variant)))
@@ -81,6 +70,14 @@ def require_pinned(joined: Joined, variant: Variant) -> None:
         raise PublishRefused(f"{joined.tag} is a {whose}'s tag", wanted="another form of tag in versions.toml")
 
 
+def _named_there(joined: Joined, variant: Variant) -> str:
+    """Return what comes before building again, where that would be refused: stand-ins are pushed to loopback alone."""
+    if not joined.tag.endswith(SANDBOX) or is_loopback(variant.repository):
+        return ""
+    stack = f"[stack.{variant.stack}]"
+    return f'write repository = "{joined.repository}" into {stack} of versions.toml; invoke render; commit both; '
+
+
 def is_stand_in(joined: Joined, variant: Variant) -> bool:
     """Say whether what was joined is made of stand-ins; its tag says so."""
     return joined.tag == f"{variant.tag}{SANDBOX}"
@@ -89,11 +86,12 @@ def is_stand_in(joined: Joined, variant: Variant) -> bool:
 def building_commit(root: Path, joined: Joined, dockerfile: str, *, stand_in: bool = False) -> str:
     """Return the commit of this project that holds the rendered file and the locks which were built.
 
-    Raises PublishRefused. Stand-ins (`stand_in`) are built from a lock of their own.
+    Raises PublishRefused, and MissingTool where git cannot tell. Stand-ins (`stand_in`) are built from a lock of their
+    own.
     """
-    head = git(root, "rev-parse", "--verify", "HEAD^{commit}")
+    head = commit_of(root, "HEAD")
     found = _at_head(root, dockerfile)
-    if head is None or head.returncode != 0 or found != joined.dockerfile:
+    if not head or found != joined.dockerfile:
         raise PublishRefused(
             f"{joined.variant}: the commit that is checked out does not hold the {dockerfile} that was built: {found}",
             wanted=f"{joined.dockerfile}: whoever reads the list of tags finds the file there",
@@ -101,24 +99,20 @@ def building_commit(root: Path, joined: Joined, dockerfile: str, *, stand_in: bo
         )
     if not stand_in:
         _require_locks(root, joined)
-    return head.stdout.decode().strip()
+    return head
 
 
-def planned_moves(publication: Publication, published: Published, repository: Repository) -> list[Move]:
-    """Return what becomes of each tag; raises PublishRefused for one that would go back, or that is somebody else's."""
-    moves = []
-    for tag in publication.tags:
-        stored = repository.manifest(tag)
-        if stored is not None and stored.digest != publication.digest:
-            _require_forward(publication, tag, stored, published)
-        owners = {one.variant for one in published.of_tag(publication.repository, tag)} - {publication.variant}
-        if owners:
-            raise PublishRefused(
-                f"{publication.repository}:{tag} was published for {', '.join(sorted(owners))}",
-                wanted=f"a tag of its own for {publication.variant}",
-            )
-        moves.append(Move(tag, stored.digest if stored else "", publication.digest))
-    return moves
+def require_time(root: Path, joined: Joined, *, now: float) -> None:
+    """Raise PublishRefused for an image whose time would make it newer than all that is published after it.
+
+    Raises MissingTool where git cannot tell.
+    """
+    if reason := reason_against(root, joined.epoch, now):
+        raise PublishRefused(
+            f"{joined.variant}: {reason}",
+            wanted="a time that is over: by it what is published later takes the place of what was before",
+            do=f"see which clock is wrong; then invoke build --variant {joined.variant} --push",
+        )
 
 
 def promote(
@@ -132,13 +126,15 @@ def promote(
 ) -> list[Move]:
     """Write the readable tags, and add them to published.json; with `dry_run` only say what would become of each.
 
-    Whatever is asked of the reports has been asked before. Raises PublishRefused, and LookupIncomplete where the
-    registry does not answer; then each tag stands for what it stood for, or for the new digest, and the same command
-    goes on.
+    Whatever is asked of the reports has been asked before. Raises PublishRefused, MissingTool where git cannot tell
+    what is on record, and LookupIncomplete where the registry does not answer; then each tag stands for what it stood
+    for, or for the new digest, and the same command goes on.
     """
     if dry_run:
+        published = load(root / FILE)
+        require_nothing_forgotten(root, published)
         require_complete(joined, repository)
-        return planned_moves(publication, load(root / FILE), repository)
+        return planned_moves(publication, published, repository)
     with one_at_a_time(root, say):
         _settle_pending(root, publication, repository, say)
         published = load(root / FILE)
@@ -193,6 +189,7 @@ def publication_of(
         checks={platform: proofs[platform].passed for platform in _ordered(proofs)},
         waived=dict.fromkeys(waived, reason),
         facts=facts_of(variant),
+        stand_in=is_stand_in(joined, variant),
     )
 
 
@@ -221,48 +218,15 @@ def _pending_name(publication: Publication) -> str:
     return f"{publication.variant}-{of[:12]}.json"
 
 
-def _require_forward(new: Publication, tag: str, stored: Stored, published: Published) -> None:
-    """Raise PublishRefused where a tag stands for something newer, or for something that was not published here."""
-    subject = f"{new.repository}:{tag}"
-    history = [one.digest for one in published.of_tag(new.repository, tag)]
-    epoch = _epoch(new, tag, stored, published)
-    if epoch is None:
-        raise PublishRefused(
-            f"{subject} stands for {stored.digest}, which was not published from here",
-            wanted=f"nothing, {new.digest}, or a digest in {FILE}",
-            do=f"git pull, where {FILE} may name it; else remove the tag, or choose another in versions.toml",
-        )
-    went_on = new.digest in history and stored.digest in history[history.index(new.digest) :]
-    if epoch > new.epoch or went_on:
-        raise PublishRefused(
-            f"{subject} stands for {stored.digest}, which is newer than {new.digest}",
-            wanted="tags that only move forward",
-            do="build what versions.toml says now, and promote that",
-        )
-
-
-def _epoch(new: Publication, tag: str, stored: Stored, published: Published) -> int | None:
-    """Return the time that orders what a tag stands for; None for what is not an image of the same variant of ours.
-
-    What is not in published.json was promoted where its record was lost, or is not yet here; the index then tells.
-    """
-    known = [one.epoch for one in published.of_tag(new.repository, tag) if one.digest == stored.digest]
-    if known:
-        return known[-1]
-    if stored.media_type not in INDEX_TYPES:
-        return None
-    notes = parse_index(stored.content, f"{new.repository}:{tag}").annotations
-    text = notes.get(NOTE_EPOCH, "")
-    return int(text) if notes.get(NOTE_VARIANT) == new.variant and text.isdecimal() else None
-
-
 def _settle_pending(root: Path, new: Publication, repository: Repository, say: Callable[[str], None]) -> None:
     """Put on record what a promotion did that did not come to its end, unless it is the one that is made now."""
     for path in sorted((root / _PENDING).glob("*.json")):
         try:
-            pending = msgspec.json.decode(read_regular(path), type=Publication)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path}: cannot be read: {error}", do=f"rm {path}") from None
+            pending = read_json(read_regular(path), Publication)
+        except (OSError, NotJsonError) as error:
+            raise BadInput(
+                f"{path}: cannot be read: {error}", do=f"mend it by hand, or move it away if {FILE} holds what it names"
+            ) from None
         if pending.repository != repository.name or pending.same_as(new):
             continue
         stored = [repository.manifest(tag) for tag in pending.tags]

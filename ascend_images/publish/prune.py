@@ -6,16 +6,19 @@ resolves, and cannot be pulled.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from ascend_images.errors import BadInput
+from ascend_images.errors import BadInput, PublishRefused, said
 from ascend_images.images.candidate import parse_candidate
 from ascend_images.images.publish import CHANGED, SANDBOX
+from ascend_images.json_text import NotJsonError, read_json
 from ascend_images.pins.tags import fold_tag
-from ascend_images.publish.index import NOTE_EPOCH, Index, Manifest, images_of
+from ascend_images.publish.index import Index, epoch_of, images_of, parse_manifest
 from ascend_images.publish.published import Published
 from ascend_images.publish.referrers import attached
 from ascend_images.publish.registry import INDEX_TYPES, Repository, Stored
@@ -30,16 +33,20 @@ Group = tuple[str, str]
 
 
 class _Config(msgspec.Struct):
-    created: datetime
+    created: Annotated[datetime, Meta(tz=True)]
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """What would be deleted: digests, indexes first, each with its tags, and how many tags are kept."""
+    """What would be deleted: digests, indexes first, each with its tags, and how many tags are kept.
+
+    `undated` are the tags of candidates that are kept since nothing tells how old they are.
+    """
 
     repository: str
     doomed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kept: int = 0
+    undated: tuple[str, ...] = ()
 
 
 def require_keep(keep: int) -> None:
@@ -51,14 +58,16 @@ def require_keep(keep: int) -> None:
 def plan_pruning(repository: Repository, published: Published, *, keep: int, variants: Sequence[str] = ()) -> Pruning:
     """Return what may be deleted of a repository: candidates, but for the `keep` newest of each variant.
 
-    With `variants` only theirs go. Raises as `Repository` does: where anything that is kept cannot be read, nobody
-    knows what it leads to, and nothing is deleted.
+    One that tells no time may be on its way: it is kept, and takes the place of no other. With `variants` only theirs
+    go. Raises as `Repository` does: where anything that is kept cannot be read, nobody knows what it leads to, and
+    nothing is deleted.
     """
     require_keep(keep)
     stored = {tag: one for tag in repository.tags() if (one := repository.manifest(tag)) is not None}
-    old = _old_candidates(
-        stored, keep, {fold_tag(name + suffix) for name in variants for suffix in _SUFFIXES}, repository
-    )
+    groups = _candidates(stored, {fold_tag(name + suffix) for name in variants for suffix in _SUFFIXES})
+    times = {group: _time([stored[tag] for tag in tags], repository) for group, tags in groups.items()}
+    old = {tag for group in _older(times, keep) for tag in groups[group]}
+    undated = sorted(tag for group, time in times.items() if time is None for tag in groups[group])
     kept = {tag: one for tag, one in stored.items() if tag not in old and not _ATTACHED.fullmatch(tag)}
     reached = _reached(kept.values(), repository)
     reached |= _reached(_published(published, repository), repository)
@@ -79,13 +88,14 @@ def plan_pruning(repository: Repository, published: Published, *, keep: int, var
     # An index goes before its parts, so that what still resolves can be pulled.
     first = [digest for digest, tags in doomed.items() if tags and stored[tags[0]].media_type in INDEX_TYPES]
     ordered = [*first, *(digest for digest in doomed if digest not in first)]
-    return Pruning(repository.name, {digest: tuple(doomed[digest]) for digest in ordered}, len(stored) - _tags(doomed))
+    told = {digest: tuple(doomed[digest]) for digest in ordered}
+    return Pruning(repository.name, told, len(stored) - _tags(doomed), tuple(undated))
 
 
 def agreed(first: Pruning, again: Pruning) -> Pruning:
     """Return what two plans of a repository both say: what was tagged, or lost a tag, in between keeps its digest."""
     doomed = {digest: tags for digest, tags in first.doomed.items() if again.doomed.get(digest) == tags}
-    return Pruning(first.repository, doomed, again.kept + _tags(again.doomed) - _tags(doomed))
+    return replace(again, doomed=doomed, kept=again.kept + _tags(again.doomed) - _tags(doomed))
 
 
 def prune(repository: Repository, pruning: Pruning) -> Pruning:
@@ -100,49 +110,64 @@ def prune(repository: Repository, pruning: Pruning) -> Pruning:
         if all(one is not None and one.digest == digest for one in now):
             repository.delete(digest)
             deleted[digest] = tags
-    return Pruning(pruning.repository, deleted, pruning.kept + _tags(pruning.doomed) - _tags(deleted))
+    return replace(pruning, doomed=deleted, kept=pruning.kept + _tags(pruning.doomed) - _tags(deleted))
 
 
 def _tags(doomed: Mapping[str, Sequence[str]]) -> int:
     return sum(map(len, doomed.values()))
 
 
-def _old_candidates(stored: Mapping[str, Stored], keep: int, only: set[str], repository: Repository) -> set[str]:
-    """Return the tags of candidates beyond the newest `keep` of each variant."""
+def _candidates(stored: Iterable[str], only: set[str]) -> dict[Group, list[str]]:
+    """Return the tags of each candidate, or of those of some variants."""
     groups: dict[Group, list[str]] = {}
     for tag in stored:
         candidate = parse_candidate(tag)
         if candidate is not None and (not only or candidate.variant in only):
             groups.setdefault((candidate.variant, candidate.identity), []).append(tag)
-    old: set[str] = set()
-    for variant in {variant for variant, _ in groups}:
-        mine = [group for group in groups if group[0] == variant]
-        mine.sort(key=lambda group: (_epoch([stored[tag] for tag in groups[group]], repository), group), reverse=True)
-        old.update(tag for group in mine[keep:] for tag in groups[group])
-    return old
+    return groups
 
 
-def _epoch(candidates: Sequence[Stored], repository: Repository) -> float:
-    """Return the time that orders a candidate: its index says it, and before there is one, its images do.
+def _older(times: Mapping[Group, float | None], keep: int) -> set[Group]:
+    """Return the candidates beyond the newest `keep` of each variant, of those whose time is known."""
+    newest_first = sorted(((time, group) for group, time in times.items() if time is not None), reverse=True)
+    ours: dict[str, list[Group]] = {}
+    for _, group in newest_first:
+        ours.setdefault(group[0], []).append(group)
+    return {group for mine in ours.values() for group in mine[keep:]}
 
-    What says none is taken for the newest of all, since it may be on its way.
+
+def _time(candidates: Sequence[Stored], repository: Repository) -> float | None:
+    """Return the time that orders a candidate: its index tells it, and before there is one, its images do.
+
+    None where nothing tells it, or not all that would have to.
     """
-    known = [_index(one).annotations.get(NOTE_EPOCH, "") for one in candidates if one.media_type in INDEX_TYPES]
-    numbers = [float(text) for text in known if text.isdecimal()]
-    return max(numbers or [_created(one, repository) for one in candidates], default=float("inf"))
+    told = [epoch_of(_index(one, repository)) for one in candidates if one.media_type in INDEX_TYPES]
+    known = [time for time in told if time is not None]
+    return max(known) if known else _newest([_created(one, repository) for one in candidates])
 
 
-def _created(stored: Stored, repository: Repository) -> float:
-    """Return when an image says it was made, which is the time of its pins (SOURCE_DATE_EPOCH)."""
-    if stored.media_type in INDEX_TYPES:
-        images = images_of(_index(stored), f"{repository.name}@{stored.digest}").values()
-        inner = [one for image in images if (one := repository.manifest(image.digest)) is not None]
-        return max((_created(one, repository) for one in inner), default=float("inf"))
+def _newest(times: Sequence[float | None]) -> float | None:
+    known = [time for time in times if time is not None]
+    return max(known) if known and len(known) == len(times) else None
+
+
+def _created(stored: Stored, repository: Repository) -> float | None:
+    """Return when an image says it was made, which is the time of its pins (SOURCE_DATE_EPOCH); None if it does not."""
+    subject = f"{repository.name}@{stored.digest}"
+    is_index = stored.media_type in INDEX_TYPES
     try:
-        content = repository.blob(msgspec.json.decode(stored.content, type=Manifest).config.digest)
-        return msgspec.json.decode(content or b"", type=_Config).created.timestamp()
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return float("inf")
+        images = images_of(_index(stored, repository), subject) if is_index else {}
+        config = "" if is_index else parse_manifest(stored.content, subject).config.digest
+    except PublishRefused:
+        # Two images of one platform, or what is no image at all.
+        return None
+    if is_index:
+        inner = [one for image in images.values() if (one := repository.manifest(image.digest)) is not None]
+        return _newest([_created(one, repository) for one in inner])
+    try:
+        return read_json(repository.blob(config) or b"", _Config).created.timestamp()
+    except NotJsonError:
+        return None
 
 
 def _published(published: Published, repository: Repository) -> Iterable[Stored]:
@@ -162,7 +187,7 @@ def _reached(roots: Iterable[Stored], repository: Repository) -> set[str]:
         found.add(stored.digest)
         if stored.media_type not in INDEX_TYPES:
             continue
-        for entry in _index(stored).manifests:
+        for entry in _index(stored, repository).manifests:
             if entry.digest in found:
                 continue
             found.add(entry.digest)
@@ -172,11 +197,13 @@ def _reached(roots: Iterable[Stored], repository: Repository) -> set[str]:
     return found
 
 
-def _index(stored: Stored) -> Index:
+def _index(stored: Stored, repository: Repository) -> Index:
     try:
-        return msgspec.json.decode(stored.content, type=Index)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return read_json(stored.content, Index)
+    except NotJsonError as error:
+        name = f"{repository.name}@{stored.digest}"
         raise BadInput(
-            f"{stored.digest}: an index that cannot be read, so nobody knows what it leads to: {error}",
+            f"{name}: an index that cannot be read, so nobody knows what it leads to: {said(str(error))}",
             wanted="OCI indexes",
+            do=f"docker buildx imagetools inspect --raw {name}; nothing is pruned while it has a tag",
         ) from None

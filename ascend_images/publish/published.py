@@ -1,5 +1,6 @@
 """published.json: every publication, in the order in which they were made; only ever added to."""
 
+import heapq
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,13 +8,25 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from ascend_images.digest import Digest
 from ascend_images.errors import BadInput
 from ascend_images.files import read_regular, write_json
+from ascend_images.json_text import NotJsonError, read_json
 from ascend_images.pins.variant import Variant
+from ascend_images.pins.versions_lock import Platform
+from ascend_images.publish.web_address import ADDRESS, PATH
 
 FILE = "published.json"
 
-Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+# What the lists show as it is, or links to: no sign of it is markup.
+Repository = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:/_\[\]-]+\Z")]
+Tag = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\Z")]
+Commit = Annotated[str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})\Z")]
+Source = Annotated[str, Meta(pattern=rf"^({ADDRESS})?\Z")]
+File = Annotated[str, Meta(pattern=rf"^{PATH}\Z")]
+
+#: A UTC time in ISO 8601, so written that the order of the texts is that of the times.
+When = Annotated[str, Meta(pattern=r"^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z\Z")]
 
 #: Packages that tell what an image is, beside its sources.
 _TOLD = ("torch", "torch_npu", "triton-ascend", "transformers")
@@ -40,30 +53,32 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Publication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One promotion: which tags of a repository stand for which digest from then on, and why they may.
 
-    `when` is a UTC time in ISO 8601. `commit` is the commit of this project whose rendered `dockerfile` was built, and
-    `source` this project's address on the web (empty where it has none). `epoch` orders the candidates of a variant, in
-    seconds. `platforms` names the image's manifest and `checks` what passed, each by platform; `waived` are checks that
-    were not asked, with the reason. `signed` is the fingerprint of the public key that the digests were signed for
-    (`publish.sign`), empty where they were not.
+    Their order is their place in the file; `when` tells people the day. `commit` is the commit of this project whose
+    rendered `dockerfile` was built, and `source` this project's address on the web (empty where it has none). `epoch`
+    orders the candidates of a variant, in seconds. `platforms` names the image's manifest and `checks` what passed,
+    each by platform; `waived` are checks that were not asked, with the reason. `signed` is the fingerprint of the
+    public key that the digests were signed for (`publish.sign`), empty where they were not. `stand_in` says that it is
+    made of the sandbox's stand-ins.
     """
 
-    repository: str
-    tag: str
-    aliases: tuple[str, ...]
+    repository: Repository
+    tag: Tag
+    aliases: tuple[Tag, ...]
     digest: Digest
     variant: str
-    when: str
-    commit: str
-    source: str
-    dockerfile: str
-    identity: str
-    pins: str
+    when: When
+    commit: Commit
+    source: Source
+    dockerfile: File
+    identity: Digest
+    pins: Digest
     epoch: int
-    platforms: dict[str, Digest]
-    checks: dict[str, tuple[str, ...]]
+    platforms: dict[Platform, Digest]
+    checks: dict[Platform, tuple[str, ...]]
     waived: dict[str, str]
     facts: Facts
     signed: Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")] = ""
+    stand_in: bool = False
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -99,14 +114,40 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return tuple(one for one in self.publications if one.repository == repository and tag in one.tags)
 
     def with_more(self, *more: Publication) -> "Published":
-        """Return the file with publications added, but for one that adds nothing to the last of its tag."""
+        """Return the file with publications added, but for one that adds nothing to the last of its tag.
+
+        Time never goes back in it: a clock that does says no time that is earlier than the last one's.
+        """
         kept = list(self.publications)
         for one in more:
             before = Published(publications=tuple(kept)).of_tag(one.repository, one.tag)
             added = one.after(before[-1]) if before else one
             if not before or not before[-1].same_as(added):
-                kept.append(added)
+                when = max(added.when, kept[-1].when) if kept else added.when
+                kept.append(msgspec.structs.replace(added, when=when))
         return Published(publications=tuple(kept))
+
+    def joined_with(self, other: "Published") -> "Published":
+        """Return the file with what another one holds besides, each publication behind what it followed there.
+
+        What both hold keeps its place, and so does the order of each. Only between what the two added apart from each
+        other do the clocks of those who made it decide.
+        """
+        mine = self.publications
+        behind: dict[int, list[Publication]] = {}
+        last = -1
+        for one in other.publications:
+            if one in mine:
+                last = max(last, mine.index(one))
+                behind.setdefault(last, [])
+            else:
+                behind.setdefault(last, []).append(one)
+        starts = sorted({-1, *behind})
+        merged: list[Publication] = []
+        for start, end in zip(starts, [*starts[1:], len(mine)], strict=True):
+            merged += mine[max(start, 0) : start + 1]
+            merged += heapq.merge(mine[start + 1 : end], behind.get(start, ()), key=lambda one: one.when)
+        return Published(publications=tuple(merged))
 
 
 def _shows_more(one: Publication, other: Publication) -> bool:
@@ -138,12 +179,13 @@ def facts_of(variant: Variant) -> Facts:
 def parse(content: bytes, path: Path | str = FILE) -> Published:
     """Read the content of published.json; `path` is for messages. Raises BadInput."""
     try:
-        return msgspec.json.decode(content, type=Published)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return read_json(content, Published)
+    except NotJsonError as error:
         raise BadInput(
             f"{path}: not the list of what was published: {error}",
             wanted="the file as `invoke promote` wrote it",
-            do=f"git checkout -- {FILE}",
+            # Nothing that puts another file in its place: what was promoted last may be on record here alone.
+            do=f"mend it by hand (conflict marks, a comma), or update this project if a newer one wrote it: {path}",
         ) from None
 
 

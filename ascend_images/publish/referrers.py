@@ -9,14 +9,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ascend_images.digest import digest_of
+import msgspec
+
+from ascend_images.digest import digest_of, is_digest
 from ascend_images.errors import PublishRefused
+from ascend_images.json_text import NotJsonError, read_json
 from ascend_images.publish.registry import INDEX, MANIFEST, Repository, Stored
 
 # The configuration of what has none (image-spec, "Guidance for an Empty Descriptor").
 _EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 _EMPTY = b"{}"
 _ATTEMPTS = 3
+
+
+class _List(msgspec.Struct):
+    manifests: list[dict[str, Any]]
 
 
 def attach(
@@ -49,7 +56,7 @@ def attached(repository: Repository, digest: str, media_type: str = "") -> tuple
         entries = _listed(repository, tag_of(digest))
     else:
         entries = _entries(content, f"{repository.name}: what refers to {digest}")
-    return tuple(str(one.get("digest")) for one in entries if media_type in ("", one.get("artifactType")))
+    return tuple(one["digest"] for one in entries if media_type in ("", one.get("artifactType")))
 
 
 def tag_of(digest: str) -> str:
@@ -79,18 +86,21 @@ def _listed(repository: Repository, tag: str) -> list[dict[str, Any]]:
 
 
 def _entries(content: bytes, subject: str) -> list[dict[str, Any]]:
-    """Return the entries of an index word for word: what others attached stays as it is."""
+    """Return the entries of an index word for word: what others attached stays as it is.
+
+    What is attached may be deleted by its digest: one that is none would be an address of something else.
+    """
     try:
-        entries = json.loads(content)["manifests"]
-        if all(isinstance(entry, dict) for entry in entries):
-            return list(entries)
-    except (ValueError, KeyError, TypeError):
-        pass
+        entries = read_json(content, _List).manifests
+    except NotJsonError:
+        entries = [{}]
+    if all(is_digest(str(entry.get("digest"))) for entry in entries):
+        return entries
     raise PublishRefused(f"{subject}: not an index of attachments", wanted="an OCI image index, or nothing")
 
 
 def _index(entries: list[Any]) -> bytes:
-    ordered = sorted(entries, key=lambda entry: str(entry.get("digest")))
+    ordered = sorted(entries, key=lambda entry: str(entry["digest"]))
     return _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": ordered})
 
 

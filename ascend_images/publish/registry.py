@@ -4,21 +4,20 @@ Over https, and over plain http on this machine's loopback, as Docker does it. W
 connection that is cut) is tried again.
 """
 
-import email.utils
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 
-from ascend_images.digest import digest_of
-from ascend_images.errors import LookupIncomplete, PublishRefused
+from ascend_images.digest import digest_of, is_digest
+from ascend_images.errors import BadInput, LookupIncomplete, PublishRefused, said
 from ascend_images.images.publish import is_loopback
-from ascend_images.pins.tags import ImageRef
+from ascend_images.pins.tags import ImageRef, is_tag
+from ascend_images.publish.answers import refusal, retry_after, tags_in
 from ascend_images.publish.authorization import Authorizer, parse_challenge
 from ascend_images.publish.credentials import Login, login_for
-from ascend_images.publish.transport import NoAnswerError, Reply, Request, Send, send
+from ascend_images.publish.transport import NoAnswerError, NotSentError, Reply, Request, Send, address, send
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -56,7 +55,7 @@ class Repository:
     """One image repository of a registry, by its name without tag and digest.
 
     Everything raises LookupIncomplete where the registry gives no answer, or none but that it cannot now, after several
-    attempts; PublishRefused where it refuses.
+    attempts; PublishRefused where it refuses; BadInput for what is no digest, or no tag, and would be another address.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Repository:
 
     def manifest(self, reference: str) -> Stored | None:
         """Return what a tag or digest stands for, None where the repository has none of it."""
-        reply = self._ask("GET", f"manifests/{reference}", headers={"Accept": _ACCEPT})
+        reply = self._ask("GET", f"manifests/{self._named(reference)}", headers={"Accept": _ACCEPT})
         if reply.status == _NOT_FOUND:
             return None
         self._require(reply, "read", reference, _OK)
@@ -87,7 +86,7 @@ class Repository:
 
     def has_blob(self, digest: str) -> bool:
         """Say whether a blob is there."""
-        reply = self._ask("HEAD", f"blobs/{digest}")
+        reply = self._ask("HEAD", f"blobs/{self._of_digest(digest)}")
         if reply.status == _NOT_FOUND:
             return False
         self._require(reply, "read", digest, _OK)
@@ -95,7 +94,7 @@ class Repository:
 
     def blob(self, digest: str) -> bytes | None:
         """Return a small blob, such as a configuration; None where it is not there."""
-        reply = self._ask("GET", f"blobs/{digest}")
+        reply = self._ask("GET", f"blobs/{self._of_digest(digest)}")
         if reply.status == _NOT_FOUND:
             return None
         self._require(reply, "read", digest, _OK)
@@ -104,7 +103,8 @@ class Repository:
     def put(self, reference: str, content: bytes, media_type: str) -> None:
         """Put a manifest or index under a tag, or its digest; everything that it names must be there."""
         headers = {"Content-Type": media_type}
-        reply = self._ask("PUT", f"manifests/{reference}", headers=headers, body=content, writes=True)
+        path = f"manifests/{self._named(reference)}"
+        reply = self._ask("PUT", path, headers=headers, body=content, writes=True)
         self._require(reply, "write", reference, _OK, _CREATED, _ACCEPTED, _NO_CONTENT)
 
     def put_blob(self, content: bytes) -> str:
@@ -127,7 +127,7 @@ class Repository:
 
         By the OCI distribution specification 1.1, "Listing Referrers"; then a tag has it (`publish.referrers`).
         """
-        reply = self._ask("GET", f"referrers/{digest}", headers={"Accept": INDEX})
+        reply = self._ask("GET", f"referrers/{self._of_digest(digest)}", headers={"Accept": INDEX})
         if reply.status in (_NOT_FOUND, _NOT_ALLOWED):
             return None
         self._require(reply, "read", f"what refers to {digest}", _OK)
@@ -135,7 +135,7 @@ class Repository:
 
     def delete(self, digest: str) -> None:
         """Delete a manifest or index by digest, and with it every tag on it; one that is gone already is no error."""
-        reply = self._ask("DELETE", f"manifests/{digest}", writes=True, deletes=True)
+        reply = self._ask("DELETE", f"manifests/{self._of_digest(digest)}", writes=True, deletes=True)
         if reply.status == _NOT_ALLOWED:
             raise PublishRefused(
                 f"{self._registry} does not let manifests be deleted (HTTP {_NOT_ALLOWED})",
@@ -157,22 +157,20 @@ class Repository:
             if reply.status == _NOT_FOUND:
                 return
             self._require(reply, "read", "the list of tags", _OK)
-            yield from _tags_in(reply, self.name)
+            yield from tags_in(reply, self.name)
             following = _NEXT.search(reply.headers.get("link", ""))
             # On the same registry, whatever host it names itself by.
-            path = f"tags/list?{urlsplit(following[1]).query}" if following else ""
+            path = f"tags/list?{following[1].partition('?')[2].partition('#')[0]}" if following else ""
 
     def _upload(self, location: str, digest: str, content: bytes) -> Reply:
         """Return the answer to a whole blob, sent where an upload was begun; only the registry gets a login."""
         own = urlsplit(self._base)
-        parts = urlsplit(urljoin(self._base, location))
+        parts = urlsplit(self._onward(location, self._base))
         query = "&".join(filter(None, (parts.query, urlencode({"digest": digest}))))
+        url = urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
         headers = {"Content-Type": "application/octet-stream"}
         if parts.netloc == own.netloc:
-            # Behind a proxy a registry may take itself for one without TLS.
-            url = urlunsplit((own.scheme, own.netloc, parts.path, query, ""))
             return self._ask("PUT", url, headers=headers, body=content, writes=True)
-        url = _safe(urlunsplit((parts.scheme, parts.netloc, parts.path, query, "")), self._registry)
         return self._asked(Request(method="PUT", url=url, headers=headers, body=content))
 
     def _checked(self, reply: Reply, reference: str) -> Stored:
@@ -207,11 +205,33 @@ class Repository:
         for _ in range(_MOST_REDIRECTS):
             if reply.status not in _REDIRECTS or not reply.headers.get("location"):
                 break
-            url = urljoin(url, reply.headers["location"])
+            url = self._onward(reply.headers["location"], url)
             # Without the authorization: the other host's address carries its own.
-            request = Request(method=method, url=_safe(url, self._registry), headers=headers or {}, body=body)
+            request = Request(method=method, url=url, headers=headers or {}, body=body)
             reply = self._asked(request)
         return reply
+
+    def _onward(self, location: str, base: str) -> str:
+        """Return where an answer sends whoever asked; raises PublishRefused for what may not be asked."""
+        own = urlsplit(self._base)
+        plain = f"http://{own.netloc}/"
+        if location.startswith(plain):
+            # Behind a proxy a registry may take itself for one without TLS.
+            location = f"{own.scheme}://{own.netloc}/{location.removeprefix(plain)}"
+        url = address(location, base)
+        if not url:
+            raise PublishRefused(f"{self._registry} redirects to {said(location)}", wanted="https")
+        return url
+
+    def _named(self, reference: str) -> str:
+        if is_tag(reference) or is_digest(reference):
+            return reference
+        raise BadInput(f"{self.name}: {said(repr(reference))} is neither a tag nor a digest", wanted="one of them")
+
+    def _of_digest(self, digest: str) -> str:
+        if is_digest(digest):
+            return digest
+        raise BadInput(f"{self.name}: {said(repr(digest))} is no digest", wanted="sha256: and 64 hex digits")
 
     def _authorized(self, request: Request, scope: str) -> Request:
         header = self._authorizer.header(scope)
@@ -225,17 +245,22 @@ class Repository:
             wait = _FIRST_WAIT * 2**attempt
             try:
                 reply = self._send(request)
+            except NotSentError as error:
+                raise LookupIncomplete(
+                    f"{urlsplit(request.url).netloc}: {_place(request)} cannot be asked: {error}",
+                    wanted="what HTTP can say",
+                ) from None
             except NoAnswerError as error:
-                why = str(error)
+                why = said(str(error))
             else:
                 if reply.status not in _PASSING:
                     return reply
-                why = f"HTTP {reply.status}{_said(reply)}"
+                why = f"HTTP {reply.status}{refusal(reply)}"
                 wait = max(wait, min(retry_after(reply, time.time()), _LONGEST_WAIT))
             if attempt + 1 < _ATTEMPTS:
                 self._sleep(wait)
         raise LookupIncomplete(
-            f"{urlsplit(request.url).netloc}: {why} ({request.method} {urlsplit(request.url).path}, {_ATTEMPTS} times)",
+            f"{urlsplit(request.url).netloc}: {why} ({_place(request)}, {_ATTEMPTS} times)",
             wanted="a registry that answers",
             do="the same command again, later: it goes on where it stopped",
         )
@@ -244,57 +269,22 @@ class Repository:
         """Raise PublishRefused for an answer whose status is none of the good ones."""
         if reply.status in good:
             return
-        said = f"HTTP {reply.status}{_said(reply)}"
+        told = f"HTTP {reply.status}{refusal(reply)}"
         if reply.status in (_UNAUTHORIZED, _FORBIDDEN):
             raise PublishRefused(
-                f"{self.name}: this user may not {verb} {what}: {said}",
+                f"{self.name}: this user may not {verb} {what}: {told}",
                 wanted=f"a login at {self._registry} that is still good and may {verb} there",
                 do=f"docker login {self._registry}",
             )
         wanted = "room on the registry's disk" if reply.status == _FULL else "a registry that takes it"
-        raise PublishRefused(f"{self.name}: the registry would not {verb} {what}: {said}", wanted=wanted)
+        raise PublishRefused(f"{self.name}: the registry would not {verb} {what}: {told}", wanted=wanted)
 
 
-def _tags_in(reply: Reply, name: str) -> list[str]:
-    try:
-        said = json.loads(reply.body)["tags"]
-        # Some registries say null of a repository whose last tag is gone.
-        return [str(tag) for tag in said or ()]
-    except (ValueError, KeyError, TypeError):
-        raise LookupIncomplete(
-            f"{name}: an answer that is no list of tags", wanted="a registry of the OCI specification"
-        ) from None
-
-
-def retry_after(reply: Reply, now: float) -> float:
-    """Return how many seconds an answer asks to wait, 0 where it does not say; `now` is a time in seconds."""
-    text = reply.headers.get("retry-after", "").strip()
-    if text.isdecimal() and len(text) < len("1000000"):
-        return float(text)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
+def _place(request: Request) -> str:
+    """Return what a message may tell of a request: without the query, which may hold what lets whoever has it in."""
+    return said(f"{request.method} {urlsplit(request.url).path}")
 
 
 def _full_path(reference: ImageRef) -> str:
     is_hub = reference.registry in ("", "docker.io")
     return f"library/{reference.repository}" if is_hub and "/" not in reference.repository else reference.repository
-
-
-def _safe(url: str, registry: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(f"{parts.netloc}/x")):
-        return url
-    raise PublishRefused(f"{registry} redirects to {parts.scheme}://{parts.netloc}", wanted="https")
-
-
-def _said(reply: Reply) -> str:
-    """Return what a registry says of a refusal, in one line."""
-    try:
-        errors = json.loads(reply.body)["errors"]
-        texts = [str(one.get("message") or one.get("code") or "") for one in errors]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return ""
-    text = "; ".join(filter(None, texts))
-    return f" ({text[:200]})" if text else ""

@@ -36,6 +36,7 @@ _ASKED_OF: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
 }
 
 _SHOWN = 12
+_COMPARES = "nox -s verify -- --variant NAME --image …"
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,17 @@ def required(checks: Iterable[str]) -> tuple[str, ...]:
 
 
 def proofs(
-    joined: Joined, reports: Sequence[Report], needed: Sequence[str], *, without_npu: bool = False
+    joined: Joined,
+    reports: Sequence[Report],
+    needed: Sequence[str],
+    *,
+    without_npu: bool = False,
+    stand_in: bool = False,
 ) -> dict[str, Proof]:
     """Return what reports show of each platform; raises PublishRefused that lists everything that is lacking.
 
     `without_npu` waives NPU checks that no host with an NPU was asked; not one that was asked and did not pass. A check
-    of what the pins have none of (`patches`) need not have been run.
+    of what the pins have none of (`patches`) need not have been run. `stand_in`: the images are of the sandbox.
     """
     made: dict[str, Proof] = {}
     void = {name for name in needed if name in _ASKED_OF and not _ASKED_OF[name](joined.resolved)}
@@ -67,14 +73,17 @@ def proofs(
         if not ours:
             lacking.append(f"{platform}: {_no_report(platform, reports)}")
             continue
-        lacking += [f"{platform}: {text}" for text in _wrong(joined, ours)]
+        lacking += [f"{platform}: {text}" for text in _fails(ours)]
+        if not any(report.pins == joined.pins for report in ours):
+            lacking.append(f"{platform}: no report that compares it with its pins ({_COMPARES})")
+            continue
         waivable = NPU if without_npu else ()
-        answers = {name: _answer(name, ours) for name in needed}
+        answers = {name: _answer(name, ours, joined.pins) for name in needed}
         waived = tuple(name for name in needed if answers[name] == "not run" and name in waivable)
         lacking += [
             f"{platform}: {name}: {answer}"
             for name, answer in answers.items()
-            # A fail is told by `_wrong`, whichever check it is of.
+            # A fail is told by `_fails`, whichever check it is of.
             if answer not in ("pass", "fail") and name not in waived and not (answer == "not run" and name in void)
         ]
         made[platform] = Proof(tuple(name for name in needed if answers[name] == "pass"), waived)
@@ -83,22 +92,26 @@ def proofs(
         raise PublishRefused(
             "\n".join([f"{joined.variant} {joined.digest} is not verified:", *_indented([*lacking[:_SHOWN], *more])]),
             wanted="a report for this digest that says pass for every required check, on every platform",
-            do="; ".join(_verifications(joined, lacking)),
+            do="; ".join(
+                verification
+                for platform, verification in verifications(joined, without_npu=without_npu, stand_in=stand_in).items()
+                if any(text.startswith(f"{platform}: ") for text in lacking)
+            ),
         )
     return made
 
 
-def _verifications(joined: Joined, lacking: Sequence[str]) -> list[str]:
-    """Return what to type on a host of each platform that lacks something.
+def verifications(joined: Joined, *, without_npu: bool = False, stand_in: bool = False) -> dict[str, str]:
+    """Return what to type on a host of each platform to have its image verified, with NPUs unless those are waived.
 
     By the digest of its image: an engine that has several of an index asks one of them alone.
     """
     verify = f"nox -s verify -- --variant {joined.variant}"
-    return [
-        f"{verify} --image {joined.repository}@{part.manifest} --platform {platform} --require-npu"
+    more = ("" if without_npu else " --require-npu") + (" --sandbox" if stand_in else "")
+    return {
+        platform: f"{verify} --image {joined.repository}@{part.manifest} --platform {platform}{more}"
         for platform, part in joined.platforms.items()
-        if any(text.startswith(f"{platform}: ") for text in lacking)
-    ]
+    }
 
 
 def _digests(joined: Joined, part: Part) -> tuple[str, ...]:
@@ -116,21 +129,27 @@ def _no_report(platform: str, reports: Sequence[Report]) -> str:
     return f"no report for this digest; there is one for {', '.join(others)}" if others else "no report"
 
 
-def _wrong(joined: Joined, reports: Sequence[Report]) -> list[str]:
-    """Return every fail, of a required check or not, and that no report held the image against its pins."""
+def _fails(reports: Sequence[Report]) -> list[str]:
+    """Return every fail, of a required check or not."""
     found = [
         f"{result.check}: fail: {' '.join(f'{result.subject}: {result.found}'.split())[:120]}"
         for report in reports
         for result in report.of("fail")
     ]
-    if not any(report.pins == joined.pins for report in reports):
-        found.append("no report that compares it with its pins (nox -s verify -- --variant NAME --image …)")
     return list(dict.fromkeys(found))
 
 
-def _answer(name: str, reports: Sequence[Report]) -> str:
-    """Return what reports say of a check as a whole: pass where one has it and none says fail or unknown."""
-    said = {result.answer for report in reports for result in report.results if result.check == name}
+def _answer(name: str, reports: Sequence[Report], pins: str) -> str:
+    """Return what reports say of a check as a whole: pass where one has it and none says fail or unknown.
+
+    What a report against other pins found well was found of those; what it found amiss is of the image.
+    """
+    said = {
+        result.answer
+        for report in reports
+        for result in report.results
+        if result.check == name and (report.pins == pins or result.answer in ("fail", "unknown"))
+    }
     for answer in ("fail", "unknown", "pass", "not run"):
         if answer in said:
             return answer

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ascend_images.digest import digest_of
-from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, MissingTool, PublishRefused
+from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, MissingTool, PublishRefused, said
 from ascend_images.images.engine import Answer, Run
 from ascend_images.images.publish import is_loopback
 from ascend_images.scratch import private_folder
@@ -120,8 +120,8 @@ class Cosign:
 
     @staticmethod
     def _failure(answer: Answer, what: str, kind: type[AscendImagesError]) -> AscendImagesError:
-        said = _ERROR.search(answer.err)
-        text = f"{what}: {said[1] if said else f'{_PROGRAM} ended with {answer.code}'}"
+        told = _ERROR.search(answer.err)
+        text = f"{what}: {said(told[1]) if told else f'{_PROGRAM} ended with {answer.code}'}"
         if _PASSWORD.search(answer.err):
             return BadInput(text, wanted="the key's password in the environment", do="set COSIGN_PASSWORD")
         if _NETWORK.search(answer.err):

@@ -82,10 +82,11 @@ def _end(words: Words, one: Publication, published: Published, variants: Sequenc
     later = [
         other.when
         for other in published.publications[published.publications.index(one) + 1 :]
-        if other.variant == one.variant and (other.repository, other.tag) != (one.repository, one.tag)
+        if (other.variant, other.stand_in) == (one.variant, one.stand_in)
+        and (other.repository, other.tag) != (one.repository, one.tag)
     ]
     if later:
-        return later[0][:10]
+        return _cell(later[0][:10])
     return "" if any(one.variant == variant.name for variant in variants) else words.gone
 
 
@@ -94,7 +95,7 @@ def _names(one: Publication, variant: Variant) -> bool:
 
 
 def _row(words: Words, pins: Pins, one: Publication, end: str, published: Published) -> list[str]:
-    notes = []
+    notes = [words.stand_in] if one.stand_in else []
     if one.waived:
         notes.append(words.not_on_npu.format(why="; ".join(sorted(set(one.waived.values())))))
     # An alias stands for what was published under it last.
@@ -106,7 +107,7 @@ def _row(words: Words, pins: Pins, one: Publication, end: str, published: Publis
         *_facts(words, pins, one.facts),
         f"`{one.digest}`",
         _dockerfile(one),
-        one.when[:10],
+        _cell(one.when[:10]),
         end or _last_day(pins, one) or words.until_replaced,
     ]
 
@@ -132,10 +133,10 @@ def _facts(words: Words, pins: Pins, facts: Facts) -> list[str]:
     if facts.base_cann != facts.cann:
         cann = words.overlay.format(cann=facts.cann, base=facts.base_cann)
     return [
-        f"{_cell(facts.hardware_name)} ({facts.chip})",
+        f"{_cell(facts.hardware_name)} ({_cell(facts.chip)})",
         _cell(cann),
-        facts.os,
-        facts.python,
+        _cell(facts.os),
+        _cell(facts.python),
         _lines(f"{_cell(name)} {_short(version)}" for name, version in facts.components.items()),
         _drivers(words, pins, facts),
     ]

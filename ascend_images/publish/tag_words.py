@@ -26,6 +26,7 @@ class Words:
     not_told: str
     experimental: str
     not_on_npu: str
+    stand_in: str
     all_published: str
 
 
@@ -34,7 +35,8 @@ ENGLISH = Words(
     made="Generated from versions.toml and published.json by `invoke tags`: change those, not this file.",
     intro=(
         "Every tag holds one image for each platform named. It got its tag after every required check had passed on "
-        "the digest that stands beside it; pull by digest to keep it: `docker pull REPOSITORY@DIGEST`."
+        "the digest that stands beside it, but for what its row says was waived; pull by digest to keep it: "
+        "`docker pull REPOSITORY@DIGEST`."
     ),
     nothing="Nothing is published yet.",
     supported="Published",
@@ -52,14 +54,15 @@ ENGLISH = Words(
     not_told="no table says",
     experimental="experimental: {why}",
     not_on_npu="not verified on an NPU: {why}",
+    stand_in="made of stand-ins by --sandbox, on a registry of one machine: what this row names is not in it",
     all_published="Everything in versions.toml is published.",
 )
 CHINESE = Words(
     title="支持的标签",
     made="由 `invoke tags` 根据 versions.toml 和 published.json 生成：请修改这两个文件，不要修改本文件。",
     intro=(
-        "每个标签对所列的每个平台各含一个镜像。只有在旁边所列的摘要通过全部必需检查之后，镜像才会获得标签；"
-        "如需固定版本，请按摘要拉取：`docker pull REPOSITORY@DIGEST`。"
+        "每个标签对所列的每个平台各含一个镜像。只有在旁边所列的摘要通过全部必需检查（所在行注明免除的除外）之后，"
+        "镜像才会获得标签；如需固定版本，请按摘要拉取：`docker pull REPOSITORY@DIGEST`。"
     ),
     nothing="目前尚未发布任何镜像。",
     supported="已发布",
@@ -77,6 +80,7 @@ CHINESE = Words(
     not_told="没有表格说明",
     experimental="实验性：{why}",
     not_on_npu="未在 NPU 上验证：{why}",
+    stand_in="由 --sandbox 用替身构建，位于单机的镜像仓库中：并不包含本行所列的内容",
     all_published="versions.toml 中的内容均已发布。",
 )
 #: The pages by their path below the repository's root.

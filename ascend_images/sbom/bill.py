@@ -7,7 +7,7 @@ from packageurl import PackageURL
 from packaging.utils import canonicalize_name
 
 from ascend_images.errors import BadInput
-from ascend_images.images.publish import SANDBOX
+from ascend_images.images.publish import is_stand_in
 from ascend_images.images.record import Record
 from ascend_images.images.view import labels
 from ascend_images.pins.bindings import bound
@@ -239,4 +239,4 @@ def _notes(record: Record) -> Iterator[str]:
 
 
 def _is_stand_in(record: Record) -> bool:
-    return record.tag.endswith(SANDBOX)
+    return is_stand_in(record.tag, record.resolved)

@@ -10,8 +10,12 @@ import msgspec
 
 from ascend_images.errors import BadInput
 from ascend_images.files import write_json
+from ascend_images.images.plan import BUILD_FOLDER
 from ascend_images.inside.answers import Answer, whole
+from ascend_images.json_text import read_json_file
 
+#: Where verifications leave their reports, below the repository's root.
+REPORT_FOLDER = Path(BUILD_FOLDER) / "verify"
 #: Answers in the order in which people want to see them.
 ANSWERS = ("fail", "unknown", "not run", "pass")
 
@@ -84,10 +88,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def file_name(self) -> str:
         """The name of its JSON file: one for each image and platform."""
-        plain = "".join(sign if sign.isalnum() or sign in ".-_" else "-" for sign in self.name)
-        # Two references may differ in nothing but signs that no file name should have.
-        apart = "" if plain == self.name else f".{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
-        return f"{plain}{apart}.{self.platform.replace('/', '-')}.json"
+        return file_name(self.name, self.platform)
+
+
+def file_name(name: str, platform: str) -> str:
+    """Return the name of the file in which a report of an image for a platform is kept."""
+    plain = "".join(sign if sign.isalnum() or sign in ".-_" else "-" for sign in name)
+    # Two references may differ in nothing but signs that no file name should have.
+    apart = "" if plain == name else f".{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{plain}{apart}.{platform.replace('/', '-')}.json"
 
 
 def write_report(folder: Path, report: Report) -> Path:
@@ -99,14 +108,31 @@ def write_report(folder: Path, report: Report) -> Path:
 
 def load_reports(folder: Path) -> list[Report]:
     """Return all reports of a folder, by name and platform. Raises BadInput for a JSON file that is none."""
-    reports = []
+    reports, unreadable = read_reports(folder)
+    for error in unreadable.values():
+        raise error
+    return reports
+
+
+def read_reports(folder: Path) -> tuple[list[Report], dict[str, BadInput]]:
+    """Return the reports of a folder, by name and platform, and what is wrong with JSON files that are none, by name.
+
+    A folder that is not there has no reports.
+    """
+    reports: list[Report] = []
+    unreadable: dict[str, BadInput] = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            reports.append(msgspec.json.decode(path.read_bytes(), type=Report))
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BadInput(
-                f"{path}: not a report of a verification: {error}",
-                wanted="a folder with nothing but reports of `nox -s verify`",
-                do=f"rm {path}, or name another folder: --report-dir DIR",
-            ) from None
-    return sorted(reports, key=lambda report: (report.name, report.platform))
+            reports.append(_read(path))
+        except BadInput as error:
+            unreadable[path.name] = error
+    return sorted(reports, key=lambda report: (report.name, report.platform)), unreadable
+
+
+def _read(path: Path) -> Report:
+    what, wanted = "a report of a verification", "a folder with nothing but reports of `nox -s verify`"
+    do = f"rm -r {path}, or name another folder of reports"
+    try:
+        return read_json_file(path, Report, what=what, wanted=wanted, do=do)
+    except FileNotFoundError:
+        raise BadInput(f"{path}: not {what}: it leads to nothing", wanted=wanted, do=do) from None

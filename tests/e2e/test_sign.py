@@ -121,7 +121,7 @@ def promote(world: World, cosign: str, key: str) -> list[str]:
 
 
 def verify(world: World, cosign: str, key: str) -> list[str]:
-    return attesting.verify_signatures(world.root, ["a2"], key, program=lambda: Cosign(cosign))
+    return attesting.verify_signatures(world.root, ["a2"], key, opened=client, program=lambda: Cosign(cosign))
 
 
 def released(world: World) -> set[str]:

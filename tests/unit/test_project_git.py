@@ -7,7 +7,8 @@ import pytest
 
 from ascend_images import project_git
 from ascend_images.errors import MissingTool
-from ascend_images.project_git import complaint, git, require_repository
+from ascend_images.project_git import commit_of, committed, complaint, git, require_repository
+from tests import publish_kit
 
 ADVICE = "To add an exception for this directory, call:\n\n\t"
 SAFE = "git config --global --add safe.directory"
@@ -62,3 +63,60 @@ def test_what_gives_no_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project_git, "run", late)
     with pytest.raises(MissingTool, match="git status gave no answer within 120 s"):
         git(Path(), "status")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    publish_kit.git(root, "init", "--quiet", "--initial-branch=main")
+    (root / "file").write_bytes(b"\xff\r\n")
+    publish_kit.commit(root)
+    return root
+
+
+@pytest.mark.subprocess
+def test_the_content_of_a_file_at_a_revision(root: Path) -> None:
+    head = publish_kit.git(root, "rev-parse", "HEAD").strip()
+    assert commit_of(root, "main") == head
+    assert committed(root, "main", "file") == b"\xff\r\n"
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("revision", ["main", "gone", "origin/published", "@{upstream}", "--output=x", ""])
+def test_what_is_not_there_is_nothing(root: Path, revision: str) -> None:
+    assert committed(root, revision, "no file") is None
+    assert bool(commit_of(root, revision)) is (revision == "main")
+    assert not (root / "x:.").exists()
+    assert [path.name for path in root.iterdir() if path.name != ".git"] == ["file"]
+
+
+@pytest.mark.subprocess
+def test_without_a_repository_nothing_is_there(tmp_path: Path) -> None:
+    assert (commit_of(tmp_path, "HEAD"), committed(tmp_path, "HEAD", "file")) == ("", None)
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("how", ["no git", "of somebody else", "damaged"])
+def test_git_that_cannot_tell_is_not_taken_for_nothing(root: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    blob = publish_kit.git(root, "rev-parse", "HEAD:file").strip()
+    if how == "no git":
+        monkeypatch.setattr(project_git, "_command", lambda *_: ["no-such-git"])
+    elif how == "of somebody else":
+        monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    else:
+        (root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(MissingTool) as raised:
+        committed(root, "HEAD", "file")
+    assert raised.value.do
+    if how != "damaged":
+        with pytest.raises(MissingTool):
+            commit_of(root, "HEAD")
+
+
+@pytest.mark.subprocess
+def test_the_repository_is_the_projects_whatever_the_caller_says(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a hook of another repository's."""
+    monkeypatch.setenv("GIT_DIR", "/nonexistent")
+    assert committed(root, "HEAD", "file")
+    require_repository(root)

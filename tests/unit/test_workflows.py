@@ -1,9 +1,11 @@
 """The workflows call what a person can call, have no more rights than they need, and keep secrets from strangers."""
 
+import json
 import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ from invoke.parser import Parser
 
 import noxfile
 import tasks
+from ascend_images import workflow
 from ascend_images.pins.load import load as load_pins
 from ascend_images.pins.resolve import resolve
+from ascend_images.publish.machines import machines
 from ascend_images.publish.matrix import RUNNERS, npu_labels
 from ascend_images.publish.required import NPU, OPTIONAL
 from tests.verify.__main__ import options_of
@@ -23,6 +27,14 @@ JOBS = [(name, job, data) for name in NAMES for job, data in load(name)["jobs"].
 RUNS = [step for step in ALL if "run" in step.data]
 COMMANDS = [(step, command) for step in RUNS for command in step.commands]
 PROGRAMS = ("invoke", "nox", "git", "echo")
+PUBLISHING = (ROOT / "docs" / "publishing.md").read_text(encoding="utf-8")
+RUNNERS_PAGE = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
+#: The environments of which the page says that they hold a secret.
+SECRET_ENVIRONMENTS = {
+    name
+    for cell in re.findall(r"^\| `[A-Z_]+` \| secret of (.*?) \|", PUBLISHING, re.MULTILINE)
+    for name in re.findall(r"`([a-z-]+)`", cell)
+}
 
 every_job = pytest.mark.parametrize(("name", "job", "data"), JOBS, ids=[f"{name} {job}" for name, job, _ in JOBS])
 every_step = pytest.mark.parametrize("step", ALL, ids=str)
@@ -165,11 +177,34 @@ def test_secrets_are_in_environments_and_reach_one_step(name: str, job: str, dat
 
 
 def test_no_secret_reaches_a_machine_with_npus() -> None:
+    """Its environment holds none, and the one step with a login is for machines of the other environment."""
     verify = load("images.yml")["jobs"]["verify"]
-    assert "secrets." not in str(verify)
-    assert "environment" not in verify
+    assert verify["environment"] == "${{ matrix.environment }}"
+    assert verify["runs-on"] == "${{ matrix.runner }}"
+    (login,) = (one for one in verify["steps"] if "secrets." in str(one))
+    assert login["env"] == {"REGISTRY_LOGINS": "${{ secrets.PULL_LOGINS }}"}
+    there = machines("a2:arm64", hardware=("a2", "a3"))
+    variants = tuple(resolve(load_pins(ROOT / "versions.toml"), name, allow_broken=True) for name in ("a2", "a3"))
+    plan = workflow.Plan(variants=variants, machines=there, left_out={}, doubtful={})
+    entries = json.loads(plan.outputs()["verifications"])["include"]
+    on_npus = [one for one in entries if one["npu"]]
+    assert [(one["variant"], one["arch"]) for one in on_npus] == [("a2", "arm64")]
+    for entry in entries:
+        assert holds(login["if"], {"matrix": entry}) is (entry not in on_npus)
+        assert (entry["environment"] == workflow.NPU) is (entry in on_npus)
+    assert workflow.NPU not in SECRET_ENVIRONMENTS
     elsewhere = [(name, job) for name, job, data in JOBS if "verifications" in str(data.get("strategy", ""))]
     assert elsewhere == [("images.yml", "verify")]
+
+
+@pytest.mark.subprocess
+def test_a_login_that_is_not_there_is_no_trouble(docker: Path) -> None:
+    (login,) = (one for one in load("images.yml")["jobs"]["verify"]["steps"] if "secrets." in str(one))
+    env = {"PATH": f"{docker}:/usr/bin:/bin"}
+    for logins in ("", "one.invalid me p4ss"):
+        done = subprocess.run(["bash", "-e", "-c", login["run"]], cwd=ROOT, env={**env, "REGISTRY_LOGINS": logins})
+        assert done.returncode == 0
+        assert (docker.parent / "asked").exists() is bool(logins)
 
 
 @pytest.mark.parametrize("name", ["images.yml", "update.yml"])
@@ -390,16 +425,19 @@ def test_scripts_say_what_they_do(name: str) -> None:
 
 # --- what the pages say
 
-PUBLISHING = (ROOT / "docs" / "publishing.md").read_text(encoding="utf-8")
-RUNNERS_PAGE = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
-
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(test_\w+)`", PUBLISHING))))
 def test_every_test_that_a_page_names_is_there(name: str) -> None:
     assert any(f"def {name}(" in path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
 
 
-@pytest.mark.parametrize("line", sorted(set(re.findall(r"`((?:invoke|nox) [^`]*)`", PUBLISHING + RUNNERS_PAGE))))
+@pytest.mark.parametrize(
+    "line",
+    sorted(
+        set(re.findall(r"`((?:invoke|nox) [^`]*)`", PUBLISHING + RUNNERS_PAGE))
+        | set(re.findall(r"^ *((?:invoke|nox) .*)$", PUBLISHING, re.MULTILINE))
+    ),
+)
 def test_every_line_of_the_pages_can_be_typed(line: str) -> None:
     words = shlex.split(line)
     if words[0] == "invoke" and len(words) > 2:
@@ -408,6 +446,12 @@ def test_every_line_of_the_pages_can_be_typed(line: str) -> None:
         assert words[1] in tasks.namespace.task_names
     elif "--" in words:
         options_of(words[words.index("--") + 1 :])
+
+
+def test_the_page_names_every_stack_that_has_a_repository() -> None:
+    stacks = tomllib.loads((ROOT / "versions.toml").read_text(encoding="utf-8"))["stack"]
+    step = PUBLISHING.partition("change `repository` of ")[2].partition(";")[0]
+    assert set(re.findall(r'\[stack\."?(.*?)"?\]`', step)) == {n for n, one in stacks.items() if "repository" in one}
 
 
 def test_what_is_required_is_told_as_it_is() -> None:
@@ -427,8 +471,9 @@ def test_every_variable_and_secret_is_told_and_no_other() -> None:
     text = "".join((FOLDER / name).read_text(encoding="utf-8") for name in NAMES)
     used = set(re.findall(r"\b(?:vars|secrets)\.([A-Z_]+)", text))
     assert set(re.findall(r"^\| `([A-Z_]+)` \|", PUBLISHING, re.MULTILINE)) == used
-    environments = set(re.findall(r"^ +environment: (\S+)", text, re.MULTILINE))
-    assert all(f"`{name}`" in PUBLISHING for name in environments)
+    written = set(re.findall(r"^ +environment: ([a-z-]+)", text, re.MULTILINE))
+    assert all(f"`{name}`" in PUBLISHING for name in written | {workflow.NPU, workflow.PULL})
+    assert written | {workflow.PULL} == SECRET_ENVIRONMENTS
 
 
 # --- the checks of lint find something

@@ -10,6 +10,7 @@ import pytest
 
 from ascend_images import verifying
 from ascend_images.errors import AscendImagesError
+from ascend_images.verify.report import REPORT_FOLDER
 from tests.stand_ins import stand_ins
 from tests.verify.session import Session
 
@@ -54,7 +55,7 @@ def wishes_of(options: argparse.Namespace) -> verifying.Wishes:
         host=options.host,
         host_root=options.host_root,
         import_limit=options.time_limit,
-        report_dir=Path(options.report_dir).absolute() if options.report_dir else ROOT / verifying.REPORT_FOLDER,
+        report_dir=Path(options.report_dir).absolute() if options.report_dir else ROOT / REPORT_FOLDER,
         contexts=stand_ins if options.sandbox else None,
     )
 

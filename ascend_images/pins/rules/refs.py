@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ascend_images.images.publish import CHANGED, SANDBOX
 from ascend_images.pins.overrides import version_of_ref
 from ascend_images.pins.rules.rule import Asked, Problem, Rule
 from ascend_images.pins.tags import placeholders
@@ -37,7 +38,17 @@ def _tag_says_hardware_and_os(asked: Asked) -> Iterator[Problem]:
         yield Problem(f'the tag "{template}" does not say the operating system', "{os} in it")
 
 
+def _tag_is_of_what_is_pinned(asked: Asked) -> Iterator[Problem]:
+    for tag in (asked.variant.tag, *asked.variant.aliases):
+        for suffix, whose in ((SANDBOX, "made of stand-ins"), (CHANGED, "changed on the command line")):
+            if tag.endswith(suffix):
+                yield Problem(
+                    f'the tag "{tag}" ends in {suffix}, which says that an image was {whose}', "another end of the tag"
+                )
+
+
 RULES = (
     Rule(MOVING_REF, "a release means the same tomorrow", _no_moving_ref),
     Rule("tag-names", "a tag says hardware and operating system", _tag_says_hardware_and_os),
+    Rule("tag-suffix", "a tag says of no pinned image that it is none", _tag_is_of_what_is_pinned),
 )

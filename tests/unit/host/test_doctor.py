@@ -1,6 +1,5 @@
 """The doctor's lines on NPUs: one for each thing that is well, wrong or unknown, and each wrong thing said once."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,11 +9,11 @@ from hypothesis import strategies as st
 
 from ascend_images.host.doctor import Line, Question, State, User, examine
 from ascend_images.host.facts import EngineFacts, HostFacts, Output
-from ascend_images.pins.load import load
 from ascend_images.pins.resolve import resolve
 from tests.host_kit import DRIVER, container, engine, host, nodes, sample
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 A2, A3, A5 = (resolve(PINS, name) for name in ("a2", "a3", "a5"))
 ROOT_USER, SOMEBODY = User(0, 0, (0,)), User(4711, 4711, (4711,))
 

@@ -15,15 +15,20 @@ from ascend_images.doctoring import Report, as_text, diagnose, question_for, req
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.host.doctor import Line, Question, State, User
 from ascend_images.host.facts import EngineFacts, HostFacts
-from ascend_images.images.engine import Answer
-from ascend_images.pins.load import load
+from ascend_images.images.builder import find_builder
+from ascend_images.images.cost import cost_of
+from ascend_images.images.engine import Answer, find_engine
+from ascend_images.images.plan import Choices, Rendered, make_plan
+from ascend_images.pins.lockfile import file_name
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.report import as_json
 from ascend_images.pins.resolve import resolve
 from tests.host_kit import container, engine, host, nodes
+from tests.pins_kit import committed
+from tests.unit.images.conftest import lock_of
 
 ROOT = Path(__file__).parents[3]
-PINS = load(ROOT / "versions.toml")
+PINS = committed()
 A2 = resolve(PINS, "a2")
 
 INFO: dict[str, Any] = {
@@ -48,6 +53,8 @@ def docker(
             return Answer(0, json.dumps(info), "") if info else Answer(1, "{}", "Cannot connect to the Docker daemon")
         if words.startswith("docker context inspect"):
             return Answer(0, f"{endpoint}\n", "")
+        if words.startswith("docker image inspect"):
+            return Answer(1, "", "No such image")
         assert words.startswith("docker buildx inspect"), words
         return Answer(0, builder, "") if builder else Answer(1, "", "ERROR: no builder")
 
@@ -150,6 +157,29 @@ def test_what_cannot_build_is_a_problem_of_its_own(machine: Machine, change: dic
 def test_disk(machine: Machine, free: int | None, state: str) -> None:
     machine.free = None if free is None else free * 10**9
     assert found(docker(INFO))["disk"].state == state
+
+
+def test_the_doctor_and_a_build_have_one_estimate(machine: Machine, tmp_path: Path) -> None:
+    """So that no machine is told that it can build what is refused there."""
+    run, lock = docker(INFO), lock_of(A2, Arch.AMD64)
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / file_name("a2", Arch.AMD64)).write_text(str(lock))
+    nothing = Rendered(file=tmp_path, text="", image={})
+    plan = make_plan(A2, Arch.AMD64, root=tmp_path, rendered=nothing, choices=Choices())
+    costs = cost_of([plan], [lock], engine=find_engine(run=run), builder=find_builder(run=run), at_once=1, run=run)
+    for free, state in ((costs.disk, State.OK), (costs.disk - 1, State.UNKNOWN)):
+        machine.free = free
+        question = Question(pins=PINS, variant=A2)
+        report = diagnose(question, project=tmp_path, environment={}, run=run)
+        (line,) = (line for line in report.lines if line.subject == "disk")
+        assert line.state is state
+    assert line.wanted.startswith(f"about {costs.disk / 10**9:.1f} GB to build a2")
+
+
+def test_where_no_lock_tells_the_disk_is_held_against_any_image(machine: Machine, tmp_path: Path) -> None:
+    machine.free = 20 * 10**9
+    report = diagnose(Question(pins=PINS, variant=A2), project=tmp_path, environment={}, run=docker(INFO))
+    assert "about 42.0 GB for a base image" in {line.subject: line for line in report.lines}["disk"].wanted
 
 
 ARM_ONLY = msgspec.structs.replace(A2, platforms=(Arch.ARM64,))

@@ -12,12 +12,13 @@ from ascend_images.host.driver import driver_text, judge, judge_firmware
 from ascend_images.host.facts import HostFacts, Output
 from ascend_images.pins.cann_version import ReleaseVersion
 from ascend_images.pins.drivers import DriverRange
-from ascend_images.pins.load import load, parse
+from ascend_images.pins.load import parse
 from ascend_images.pins.model import Pins, Series
 from tests.host_kit import sample
+from tests.pins_kit import committed
 
 ROOT = Path(__file__).parents[3]
-PINS = load(ROOT / "versions.toml")
+PINS = committed()
 
 
 def table(**series: Series) -> Pins:

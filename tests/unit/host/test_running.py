@@ -15,11 +15,13 @@ from docker.errors import APIError, ImageNotFound, NotFound
 from ascend_images import cli, running
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.host.facts import EngineFacts, HostFacts, Output
+from ascend_images.pins.resolve import resolve
 from ascend_images.running import Wishes, run
+from tests.pins_kit import committed, committed_in
 from tests.run_kit import PASSWD, engine, host
 
 ROOT = Path(__file__).parents[3]
-A2 = "quay.io/ascend/ms-swift"
+A2 = resolve(committed(), "a2")
 
 
 def archive(text: str) -> bytes:
@@ -36,6 +38,7 @@ class Engine:
 
     def __init__(self, passwd: str | None = PASSWD, has_image: bool = True, arch: str = "x86_64", **more: Any) -> None:
         self.passwd, self.has_image, self.arch, self.config = passwd, has_image, arch, more
+        self.lacks = ""
         self.removed = 0
         self.images = SimpleNamespace(get=self.get)
         self.containers = SimpleNamespace(create=self.create)
@@ -44,7 +47,7 @@ class Engine:
         return {"Architecture": self.arch}
 
     def get(self, name: str) -> Any:
-        if not self.has_image:
+        if not self.has_image or (self.lacks and name.endswith(self.lacks)):
             raise ImageNotFound(name)
         return SimpleNamespace(attrs={"Config": self.config, "Architecture": "amd64"})
 
@@ -63,7 +66,8 @@ class Engine:
 class Machine:
     """What the glue finds around itself; `said` are its notes, `started` what it would have run."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+        self.root = committed_in(root)
         self.client: Engine | None = Engine()
         self.is_local = True
         self.host: HostFacts = host(2)
@@ -88,19 +92,19 @@ class Machine:
 
     def run(self, **words: Any) -> str:
         wishes = Wishes(**{"variants": ("a2",), **words})
-        return run(ROOT, wishes, say=self.said.append, execute=lambda _, words: self.started.append(words))
+        return run(self.root, wishes, say=self.said.append, execute=lambda _, words: self.started.append(words))
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(monkeypatch)
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    return Machine(monkeypatch, tmp_path)
 
 
 def test_the_container_is_started_with_the_words_as_typed(machine: Machine) -> None:
     assert machine.run(command=("python", "-c", 'print("a b")')) == ""
     (words,) = machine.started
     assert words[:3] == ["docker", "run", "--rm"]
-    assert words[-4].startswith(f"{A2}:")
+    assert words[-4].startswith(f"{A2.repository}:")
     assert words[-4].endswith("-910b-ubuntu22.04-py3.12-x86_64")
     assert words[-3:] == ["python", "-c", 'print("a b")']
 
@@ -123,6 +127,15 @@ def test_the_image_is_of_the_engines_architecture(machine: Machine) -> None:
 def test_images_of_stand_ins_and_of_changed_pins_have_names_of_their_own(machine: Machine) -> None:
     assert "-py3.12-sandbox-x86_64\n" in machine.run(sandbox=True, show=True)
     assert "-py3.12-changed-x86_64\n" in machine.run(sets=("packages.numpy=1.26.3",), show=True)
+
+
+def test_an_image_that_was_pulled_by_its_published_tag_is_found(machine: Machine) -> None:
+    """What is published has no architecture in its name."""
+    assert machine.client is not None
+    machine.client.lacks = "-x86_64"
+    machine.run(command=("true",))
+    assert machine.started[0][-2] == f"{A2.repository}:{A2.tag}"
+    assert "-py3.12-sandbox\n" in machine.run(sandbox=True, show=True)
 
 
 def test_an_image_by_name_is_taken_with_what_its_labels_say(machine: Machine) -> None:
@@ -375,7 +388,7 @@ def test_the_command_prints_what_was_typed_quotes_and_all() -> None:
     command = ("python", "-c", 'print("a b")', "--print", "")
     done = invoke("--variant", "a2", "--devices", "none", "--print", "--", *command)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"docker run --rm \\\n  {A2}:")
+    assert done.stdout.startswith(f"docker run --rm \\\n  {A2.repository}:")
     assert done.stdout.endswith(" python -c 'print(\"a b\")' --print ''\n")
 
 

@@ -12,12 +12,12 @@ from ascend_images.images.image_json import image_document
 from ascend_images.images.network import DIRECT, Network
 from ascend_images.images.plan import BuildPlan, Choices, Rendered, make_plan
 from ascend_images.images.sources import LocalSource
-from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import LockedPackage, LockFile, file_name, inputs_hash
 from ascend_images.pins.model import Pins
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import Variant
+from tests.pins_kit import committed
 
 ROOT = Path(__file__).parents[3]
 DOCKERFILE = "FROM scratch AS wheels\nFROM scratch AS lock\nFROM scratch AS facts\nFROM base AS cann\n"
@@ -29,7 +29,7 @@ Plans = Callable[..., BuildPlan]
 
 @cache
 def pins() -> Pins:
-    return load(ROOT / "versions.toml")
+    return committed()
 
 
 @cache

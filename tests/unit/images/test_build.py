@@ -12,7 +12,7 @@ import pytest
 from ascend_images.errors import BadInput, BuildFailed, MissingTool
 from ascend_images.images import build as build_module
 from ascend_images.images import outcome as outcome_module
-from ascend_images.images.build import build, reasons_against
+from ascend_images.images.build import build, reasons_against, room_for
 from ascend_images.images.builders import default_jobs
 from ascend_images.images.cost import GB
 from ascend_images.images.engine import Answer, Engine, ImageStore
@@ -22,7 +22,7 @@ from ascend_images.images.outcome import Failure, Outcome, summary_path
 from ascend_images.images.plan import BuildPlan, Choices
 from ascend_images.images.progress import FailedStep
 from ascend_images.images.readback import Config, Layer, Made
-from ascend_images.images.record import TRIED_AGAIN, record_of
+from ascend_images.images.record import TRIED_AGAIN, record_of, write_record
 from ascend_images.images.run import Ended, Interrupted, Job
 from ascend_images.images.transient import RETRIES, is_transient
 from ascend_images.pins.platform import Arch
@@ -171,6 +171,40 @@ def test_what_would_be_refused_is_told_before_anything_is_built(plan_of) -> None
 
 def test_what_would_be_built_is_not_warned_of(plan_of) -> None:
     assert reasons_against([plan_of("a2"), plan_of("a3")]) == ()
+
+
+def test_a_dry_run_counts_the_room_as_a_build_does(plan_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = [plan_of("a2")]
+    monkeypatch.setattr("ascend_images.images.cost.free_bytes", lambda _: 10**9)
+    with pytest.raises(MissingTool) as refused:
+        build(plans, stream=io.StringIO(), run=engine)
+    *said, last = room_for(plans, run=engine)
+    assert last == f"warning: this would not be built:\n{refused.value}"
+    assert "1.0 GB free" in said[0]
+    monkeypatch.setattr("ascend_images.images.cost.free_bytes", lambda _: 10**12)
+    assert not any("warning" in line for line in room_for(plans, run=engine))
+
+
+def test_a_dry_run_that_nobody_can_be_asked_about_room_says_so(plan_of) -> None:
+    assert room_for([plan_of("a2", lock=None)], run=engine) == ()  # the gate says that
+    (line,) = room_for([plan_of("a2")], run=lambda _: Answer(127, "", "no docker"))
+    assert line.startswith("note: whether there is room was not asked: ")
+
+
+def test_what_comes_after_a_push_is_told(plan_of) -> None:
+    push = Choices(push=True, typed=("--sandbox", "--set repository=localhost:5000/x"))
+    plans = tuple(plan_of("a2", arch, choices=push) for arch in (Arch.AMD64, Arch.ARM64))
+    records = [record_for(one) for one in plans]
+    again = "invoke build --variant a2 --arch arm64 --sandbox --set repository=localhost:5000/x --push"
+    assert outcome_module.report(Outcome(plans[:1], built=records[:1]))[-1] == f"next: {again}"
+    write_record(plans[1].record, records[1])
+    for some in (plans[:1], plans):
+        last = outcome_module.report(Outcome(some, built=records[: len(some)]))[-1]
+        assert last == "next: invoke manifest --variant a2"
+    assert not outcome_module.report(Outcome(plans, built=records[:1]))[-1].startswith("next")  # arm64 was not built
+    kept = plan_of("a2")
+    record = record_for(kept)
+    assert not outcome_module.report(Outcome((kept,), built=[record]))[-1].startswith("next")
 
 
 def test_what_was_being_built_is_told_from_what_was_not_begun(plan_of) -> None:

@@ -15,12 +15,12 @@ from ascend_images.images.gate import load_lock
 from ascend_images.images.plan import Choices
 from ascend_images.images.readback import Config, Made
 from ascend_images.images.record import record_of, write_record
-from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import LockedPackage
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 OWN = Builder("default", "docker", frozenset({"linux/amd64"}), frozenset({"linux/amd64", "linux/arm64"}))
 ENGINE = Engine(
     "26", "0.13", ImageStore.CONTAINERD, "overlayfs", Path("/nowhere"), "default", "ssh://x", Arch.AMD64, 2, 24 * GB

@@ -12,13 +12,13 @@ from ascend_images.images.gate import check_plans, load_lock
 from ascend_images.images.gate import refusal as refused
 from ascend_images.images.plan import Choices
 from ascend_images.images.stages import stage_names
-from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import LockedPackage
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import Unanswered
 from ascend_images.pins.resolve import resolve
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 UNLOCKED = Choices(unlocked=True)
 GAP = {
     "packages": (LockedPackage("triton-ascend", "3.2.2"),),
@@ -68,6 +68,13 @@ def test_many_gaps_are_counted_and_the_first_named(plan_of) -> None:
     error = refusal(plan_of(lock={"packages": packages, "incomplete": gaps}))
     assert "p0==1: why; p1==1: why; p2==1: why; and 6 more" in error.found
     assert "p3" not in error.found
+
+
+def test_what_would_never_be_promoted_says_so_before_it_is_pushed(plan_of) -> None:
+    told = refusal(plan_of(lock=GAP, choices=Choices(push=True)))
+    way = "; or build a candidate that is never promoted: invoke build --variant a2 --unlocked"
+    assert told is not None
+    assert told.do.endswith(way)
 
 
 def test_unlocked_takes_what_no_hash_is_known_for(plan_of) -> None:

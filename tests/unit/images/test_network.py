@@ -20,11 +20,11 @@ from ascend_images.images.network import (
     require_tls,
     secret_files,
 )
-from ascend_images.pins.load import load
 from ascend_images.pins.model import Mirror
 from ascend_images.pins.resolve import resolve
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 A2 = resolve(PINS, "a2")
 OPENEULER = resolve(PINS, "a2-openeuler")
 # What CPython's own trust store holds: certificates made here would need another library.

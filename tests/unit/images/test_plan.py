@@ -1,8 +1,6 @@
 """Plans: names, contexts, arguments, labels and outputs of one build."""
 
 import json
-import os
-import subprocess
 import zipfile
 from pathlib import Path
 
@@ -16,18 +14,17 @@ from ascend_images.images.network import Network
 from ascend_images.images.plan import (
     Choices,
     dry_run,
-    source_date_epoch,
     target_of,
     with_local_sources,
     with_shared_packages,
 )
 from ascend_images.images.sources import LocalSource
-from ascend_images.pins.load import load
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
+from tests.pins_kit import committed
 
 ROOT = Path(__file__).parents[3]
-PINS = load(ROOT / "versions.toml")
+PINS = committed()
 
 
 def checkout(folder: Path, *, dirty: bool = False) -> LocalSource:
@@ -269,35 +266,6 @@ def test_a_dry_run_is_a_bake_file_of_all_plans_that_names_secrets_and_holds_none
 
 def test_a_dry_run_says_the_same_on_every_machine(plan_of, tmp_path: Path) -> None:
     assert str(tmp_path).encode() not in dry_run([plan_of("a2"), plan_of("a3")])
-
-
-def test_the_callers_time_is_obeyed(tmp_path: Path) -> None:
-    assert source_date_epoch(tmp_path, {"SOURCE_DATE_EPOCH": " 1700000000 "}) == 1700000000
-
-
-@pytest.mark.parametrize("text", ["yesterday", "-1", "1.5", "1" * 12])
-def test_a_time_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BadInput, match="SOURCE_DATE_EPOCH is"):
-        source_date_epoch(tmp_path, {"SOURCE_DATE_EPOCH": text})
-
-
-@pytest.mark.subprocess
-def test_the_time_is_that_of_the_last_commit_of_pins_or_locks(tmp_path: Path) -> None:
-    def commit(path: str, time: int) -> None:
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(str(time))
-        git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@t"]
-        dates = {"GIT_COMMITTER_DATE": f"{time} +0000", "GIT_AUTHOR_DATE": "1500000000 +0000"}
-        subprocess.run([*git, "add", "-A"], check=True)
-        subprocess.run([*git, "commit", "--quiet", "-m", path], check=True, env={**os.environ, **dates})
-
-    assert source_date_epoch(tmp_path, {}) == 315532800, "no repository"
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-    assert source_date_epoch(tmp_path, {}) == 315532800, "no commit"
-    commit("versions.toml", 1600000000)
-    commit("locks/a2.amd64.txt", 1600000001)
-    commit("README.md", 1600000002)
-    assert source_date_epoch(tmp_path, {}) == 1600000001
 
 
 @pytest.mark.parametrize(

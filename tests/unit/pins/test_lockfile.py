@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_images.errors import BadInput
-from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import (
     Conflict,
     LockedPackage,
@@ -24,8 +23,9 @@ from ascend_images.pins.model import Relax
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import Variant
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 A2 = resolve(PINS, "a2")
 HASH = "sha256:" + "0" * 64
 LOCK = LockFile(

@@ -1,15 +1,13 @@
 """`--set` changes one variant's pins and is checked like the file."""
 
-from pathlib import Path
-
 import pytest
 
 from ascend_images.errors import BadInput
-from ascend_images.pins.load import load
 from ascend_images.pins.model import Stack, VariantEntry
 from ascend_images.pins.overrides import overridden, parse_overrides, version_of_ref
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 
 
 def applied(*texts: str) -> tuple[Stack, VariantEntry]:

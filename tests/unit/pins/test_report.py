@@ -1,16 +1,14 @@
 """What people and programs are told of variants: each broken rule once, and the same keys in every list."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from ascend_images.errors import BadInput
 from ascend_images.pins import report
-from ascend_images.pins.load import load
 from ascend_images.pins.resolve import resolve, resolve_all
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 ALL = resolve_all(PINS)
 OLDER = "torch_npu=2.10.0.post2"
 

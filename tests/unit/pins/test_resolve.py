@@ -1,18 +1,17 @@
 """A Variant is what versions.toml says, with every default filled in and every rule asked."""
 
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from ascend_images.errors import BadInput
-from ascend_images.pins.load import load
 from ascend_images.pins.model import Pins
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import pinned_images, resolve, resolve_all, variant_name
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 
 
 def refused(name: str, *overrides: str, base_image: str = "", pins: Pins = PINS) -> str:

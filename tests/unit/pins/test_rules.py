@@ -1,6 +1,5 @@
 """Every rule is seen to hold, to be broken and, where it asks a table, not to know."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,13 +8,13 @@ import pytest
 from ascend_images.errors import BadInput
 from ascend_images.pins import rules
 from ascend_images.pins.compat import Abi, compat
-from ascend_images.pins.load import load
 from ascend_images.pins.model import Index, Relax
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve, resolve_all
 from ascend_images.pins.variant import Finding, Variant
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 A2 = resolve(PINS, "a2")
 CANN85 = resolve(PINS, "a3-cann8.5")
 
@@ -259,6 +258,8 @@ BROKEN: list[tuple[str, Variant, str, str]] = [
     ("moving-ref", with_source("MindSpeed", commit=""), "MindSpeed follows core_r0.16.0", "a tag"),
     ("tag-names", changed(tag_template="{ms-swift}-{os}"), "does not say the hardware", "{cann_tag}"),
     ("tag-names", changed(tag_template="{ms-swift}-{cann_tag}"), "does not say the operating system", "{os}"),
+    ("tag-suffix", changed(tag="v1-910b-ubuntu22.04-sandbox"), "ends in -sandbox", "another end"),
+    ("tag-suffix", changed(aliases=("latest-changed",)), 'the tag "latest-changed" ends in -changed', "another end"),
     ("unused-accept", changed(accept={**A2.accept, "abi": "x"}), 'the accept "abi" accepts nothing', "no accept.abi"),
     (
         "unused-accept",

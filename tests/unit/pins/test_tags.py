@@ -222,6 +222,7 @@ class TestImageRef:
             ("ho_st.io/x", "'ho_st.io' is not a registry's address"),
             ("-host.io/x", "'-host.io' is not a registry's address"),
             ("host:port/x", "'host:port' is not a registry's address"),
+            ("localhost:99999/x", "'localhost:99999': there is no port 99999"),
             ("[fe80::1%eth0]:5000/x", "is not a registry's address"),
             ("a." * 140 + "io/x", "is not a registry's address"),
             ("x:", "'' is not a legal tag"),

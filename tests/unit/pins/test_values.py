@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_images.pins.load import load, parse
+from ascend_images.pins.load import parse
 from ascend_images.pins.model import Mirror, Patch, Relax, Run, Source, Stack, VariantEntry
 from ascend_images.pins.texts import control_character, text_faults
 from ascend_images.pins.values import entry_faults, pins_faults, stack_faults
+from tests.pins_kit import committed
 
-PINS = load(Path(__file__).parents[3] / "versions.toml")
+PINS = committed()
 STACK = Stack(repository="quay.io/ascend/x", python="3.12", packages={"torch": "2.10.0"})
 VLLM = Source(git="https://x.example/vllm", ref="v1", path="/vllm", module="vllm")
 

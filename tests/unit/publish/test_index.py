@@ -12,7 +12,15 @@ from ascend_images.images.candidate import Candidate, candidate_tag, identity, p
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve_all
 from ascend_images.publish.aliases import aliases
-from ascend_images.publish.index import Descriptor, images_of, index_bytes, parse_index, parse_manifest
+from ascend_images.publish.index import (
+    NOTE_EPOCH,
+    Descriptor,
+    epoch_of,
+    images_of,
+    index_bytes,
+    parse_index,
+    parse_manifest,
+)
 from ascend_images.publish.registry import MANIFEST
 from tests.publish_kit import entry, image, index_of, pins, record, variant
 
@@ -24,6 +32,14 @@ def descriptor(text: str = "a") -> Descriptor:
 
 
 # --- indexes
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch"),
+    [("0", 0), ("1700000000", 1_700_000_000), ("", None), ("-1", None), ("1.5", None), ("٣", None), ("9" * 5000, None)],
+)
+def test_the_time_that_an_index_tells(text: str, epoch: int | None) -> None:
+    assert epoch_of(parse_index(index_bytes({}, {}, {NOTE_EPOCH: text}), "x")) == epoch
 
 
 def test_platforms_come_in_one_order_whatever_the_order_they_are_given_in() -> None:
@@ -53,8 +69,18 @@ def test_two_images_of_one_platform_are_refused() -> None:
         images_of(parse_index(content, "x"), "x")
 
 
+NO_DIGEST = b'{"mediaType": "x", "size": 1, "digest": "../manifests/sha256:%b"}' % (b"0" * 64)
+
+
 @pytest.mark.parametrize("parse", [parse_index, parse_manifest])
-@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"\xff", b'{"manifests": 1, "config": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"[]", b"null", b"\xff", b'{"manifests": 1, "config": 1}'),
+        b'{"schemaVersion": 2, "manifests": ' + b"[" * 200_000,
+        b'{"manifests": [%b], "config": %b}' % (NO_DIGEST, NO_DIGEST),
+    ],
+)
 def test_what_is_no_manifest_is_refused(parse: Any, content: bytes) -> None:
     with pytest.raises(PublishRefused, match="x: not"):
         parse(content, "x")
@@ -111,6 +137,16 @@ def test_every_variant_that_is_no_overlay_has_an_alias_of_its_own() -> None:
     assert made["a2-verl-qwen3.5-overlay"] == ()
     named = [(one.repository, tag) for one in known for tag in made[one.name]]
     assert len(named) == len(set(named)) == len([one for one in known if not one.overlay])
+
+
+def test_a_stack_for_one_chip_has_it_once_in_its_alias() -> None:
+    """What is published is hard to take back: ms-swift-310p on a 310P is not `latest-ms-swift-310p-310p-ubuntu`."""
+    known = resolve_all(pins(), allow_broken=True)
+    assert aliases(pins(), known)["310p"] == ("latest-ms-swift-310p-ubuntu",)
+    for template, expected in (("{stack}-{cann_tag}", "mine-910b"), ("only-{stack}", "only-mine-a2")):
+        stack = msgspec.structs.replace(pins().stack["ms-swift"], alias_tags=(template,))
+        changed = msgspec.structs.replace(pins(), stack={**pins().stack, "mine-a2": stack})
+        assert aliases(changed, [variant(stack="mine-a2")]) == {"a2": (expected,)}
 
 
 @pytest.mark.parametrize("changed", [{"python": "3.11"}, {"soc_version": "ascend910b3"}, {"tag": "other"}])

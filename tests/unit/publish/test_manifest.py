@@ -287,11 +287,22 @@ def test_the_pinned_base_from_another_place_is_the_same() -> None:
 
 def test_a_base_of_stand_ins_is_no_other_base() -> None:
     registry = FakeRegistry()
-    records = pushed(repository(registry), variant(base_digest=PINNED))
+    of = variant(base_digest=PINNED)
+    records = pushed(repository(registry), of)
+    tag = f"{of.tag}-sandbox"
     for arch in BOTH:
-        fields = {"base": "stand-in:1", "contexts": {"cann": "docker-image://stand-in:1"}, "tag": "1-sandbox"}
+        fields = {"base": "stand-in:1", "contexts": {"cann": "docker-image://stand-in:1"}, "tag": tag}
         records = changed(records, arch, **fields)
-    assert joined(registry, records).tag == "1-sandbox"
+    assert joined(registry, records).tag == tag
+
+
+def test_a_tag_that_merely_ends_so_excuses_no_other_base() -> None:
+    registry = FakeRegistry()
+    records = pushed(repository(registry), variant(base_digest=PINNED, tag="1-sandbox"))
+    for arch in BOTH:
+        records = changed(records, arch, base="other:1", contexts={"cann": "docker-image://other:1"})
+    with pytest.raises(PublishRefused, match="built on other:1, and its pins say"):
+        joined(registry, records)
 
 
 @pytest.mark.parametrize(
@@ -344,5 +355,16 @@ def test_candidates_are_known_by_their_pins() -> None:
     assert json.loads(registry.manifests["ascend/ms-swift", first.digest][1])["annotations"] == {
         "io.ascend-images.epoch": str(first.epoch),
         "io.ascend-images.identity": identity(one),
+        "io.ascend-images.joined": first.seal,
         "io.ascend-images.variant": "a2",
     }
+
+
+@pytest.mark.parametrize("digest", ["latest-ms-swift", "../../x/manifests/y", ""])
+def test_what_was_pushed_is_asked_for_by_its_digest_alone(digest: str) -> None:
+    registry = FakeRegistry()
+    records = pushed(repository(registry), variant())
+    registry.asked.clear()
+    with pytest.raises(PublishRefused, match="not a digest"):
+        joined(registry, changed(records, Arch.AMD64, digest=digest))
+    assert registry.asked == []

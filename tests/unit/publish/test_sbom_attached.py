@@ -335,6 +335,38 @@ def test_an_image_that_was_not_pushed_or_is_gone(world: World, registry: FakeReg
         attesting.push(documents(world), opened=world.opened)
 
 
+def test_a_bill_goes_to_the_image_of_its_record_alone(world: World, registry: FakeRegistry) -> None:
+    """The record is a file that goes from job to job: the image says itself what it was made of."""
+    client = world.opened(QUAY)
+    other = image(Arch.AMD64, "other", labels={"io.ascend-images.identity": digest_of(b"other pins")})
+    bare = image(Arch.AMD64, "bare")
+    for one in (other, bare):
+        push(client, one)
+    before = len(registry.writes())
+    spoil(world, manifest=digest_of(other.manifest))
+    with pytest.raises(PublishRefused, match="its configuration is sha256:"):
+        attesting.push(documents(world, Arch.AMD64), opened=world.opened)
+    for one in (other, bare):
+        spoil(world, manifest=digest_of(one.manifest), config=one.config)
+        with pytest.raises(PublishRefused, match=r"its label io\.ascend-images\.identity is (sha256:|not there)"):
+            attesting.push(documents(world, Arch.AMD64), opened=world.opened)
+    assert len(registry.writes()) == before
+
+
+@pytest.mark.parametrize("changed", [{"variant": "a3"}, {"arch": Arch.ARM64}])
+def test_the_record_of_something_else_is_refused(world: World, changed: dict[str, object]) -> None:
+    spoil(world, **changed)
+    with pytest.raises(BadInput, match=r"a2\.amd64\.json: the record of a"):
+        documents(world, Arch.AMD64)
+
+
+@pytest.mark.parametrize("epoch", [-1, 10**15])
+def test_a_time_that_no_build_takes_is_no_record(world: World, epoch: int) -> None:
+    spoil(world, epoch=epoch)
+    with pytest.raises(BadInput, match=r"a2\.amd64\.json: not the record of a build"):
+        documents(world)
+
+
 def test_what_is_attached_goes_with_its_image_and_stays_with_it(world: World, registry: FakeRegistry) -> None:
     """Nothing is left of an old candidate, and all of the one that is kept."""
     (old,) = world.manifest("a2")

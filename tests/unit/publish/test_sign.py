@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from ascend_images import attesting, publishing
+from ascend_images.digest import digest_of
 from ascend_images.errors import AscendImagesError, BadInput, LookupIncomplete, MissingTool, PublishRefused
 from ascend_images.images.engine import Answer
+from ascend_images.pins.platform import Arch
 from ascend_images.publish import sign
 from ascend_images.publish.published import FILE, load
 from ascend_images.publish.sign import Cosign, fingerprint, require_key, require_signed, run_cosign, sign_all
-from tests.publish_kit import CHECKS, QUAY, FakeRegistry, World, repository, variant
+from tests.publish_kit import CHECKS, QUAY, FakeRegistry, World, image, push, repository, variant
 
 DER = b"a public key"
 PEM = f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(DER).decode()}\n-----END PUBLIC KEY-----\n"
@@ -285,11 +287,23 @@ def test_what_was_promoted_is_verified_by_every_digest(world: World, tmp_path: P
     public = tmp_path / "cosign.pub"
     public.write_text(PEM)
     with pytest.raises(PublishRefused, match="a2 is not published"):
-        attesting.verify_signatures(world.root, ["a2"], str(public), program=fake.program)
+        attesting.verify_signatures(world.root, ["a2"], str(public), opened=world.opened, program=fake.program)
     promote(world, fake)
-    found = attesting.verify_signatures(world.root, ["a2"], str(public), program=fake.program)
+    found = attesting.verify_signatures(world.root, ["a2"], str(public), opened=world.opened, program=fake.program)
     assert set(found) == fake.signed
     assert len(found) == 3
     fake.signed.discard(found[1])
     with pytest.raises(PublishRefused, match=f"{found[1]}: no signature"):
-        attesting.verify_signatures(world.root, ["a2"], str(public), program=fake.program)
+        attesting.verify_signatures(world.root, ["a2"], str(public), opened=world.opened, program=fake.program)
+
+
+@pytest.mark.subprocess
+def test_a_tag_that_stands_for_something_else_is_not_called_signed(world: World, tmp_path: Path) -> None:
+    fake = FakeCosign()
+    public = tmp_path / "cosign.pub"
+    public.write_text(PEM)
+    promote(world, fake)
+    other = image(Arch.AMD64, "somebody else's")
+    push(world.opened(QUAY), other, variant("a2").tag)
+    with pytest.raises(PublishRefused, match=f"stands for {digest_of(other.top)}"):
+        attesting.verify_signatures(world.root, ["a2"], str(public), opened=world.opened, program=fake.program)

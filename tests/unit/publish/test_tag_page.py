@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_images.errors import CheckFailed
+from ascend_images.digest import digest_of
+from ascend_images.errors import BadInput, CheckFailed
 from ascend_images.pins.variant import Variant
-from ascend_images.publish.published import Publication, Published, facts_of
+from ascend_images.publish.published import Publication, Published, facts_of, parse
 from ascend_images.publish.tag_page import page, require_pages, write_pages
 from ascend_images.publish.tag_words import CHINESE, ENGLISH, PAGES, Words
 from tests.publish_kit import DOCKERFILE, REPOSITORY, pins, variant
@@ -129,10 +130,35 @@ def test_what_was_not_verified_on_an_npu_says_so() -> None:
 @given(st.text(max_size=60))
 def test_no_text_breaks_the_table(odd: str) -> None:
     facts = msgspec.structs.replace(
-        facts_of(variant()), hardware_name=odd, experimental=odd or "x", components={odd: odd}
+        facts_of(variant()),
+        **dict.fromkeys(("hardware_name", "chip", "os", "python"), odd),
+        experimental=odd or "x",
+        components={odd: odd},
     )
     found = rows(text(publication(waived={"npu": odd}, facts=facts)), ENGLISH.supported)
     assert [len(row) for row in found] == [len(ENGLISH.columns)]
+
+
+ODD: dict[str, object] = {
+    "repository": "a/b`",
+    "tag": "v1` | <b>",
+    "aliases": ("v1", "a\nb"),
+    "commit": "main",
+    "source": "https://evil.invalid/x)](y",
+    "dockerfile": "../x",
+    "identity": "x",
+    "pins": "",
+    "platforms": {"linux/amd64<br>": digest_of(b"x")},
+    "checks": {"linux/riscv|": ()},
+}
+
+
+@pytest.mark.parametrize("field", ODD)
+def test_what_the_lists_show_as_it_is_has_a_form_of_its_own(field: str) -> None:
+    good = msgspec.json.encode(Published(publications=(publication(),)))
+    assert parse(good).publications == (publication(),)
+    with pytest.raises(BadInput, match=rf"not the list of what was published: .*`\$\.publications\[0\]\.{field}"):
+        parse(msgspec.json.encode(Published(publications=(publication(**{field: ODD[field]}),))))
 
 
 def test_pages_are_written_once_and_checked(tmp_path: Path) -> None:
@@ -156,6 +182,20 @@ def test_a_stack_that_says_its_last_day_says_it_in_the_list() -> None:
     dated = msgspec.structs.replace(known, stack={**known.stack, "ms-swift": stack})
     made = page(ENGLISH, dated, VARIANTS, Published(publications=(publication(),)))
     assert [row[-1] for row in rows(made, ENGLISH.supported)] == ["2027-06-30"]
+
+
+def test_an_image_of_stand_ins_says_so_and_ends_no_other() -> None:
+    """They may be recorded where somebody tries publishing out; no reader may take one for the real thing."""
+    real = publication()
+    tried = publication(
+        repository="localhost:5000/x", tag=f"{real.tag}-sandbox", aliases=(), stand_in=True, when="2026-12-31T00:00:00Z"
+    )
+    for words in PAGES.values():
+        made = text(real, tried, words=words)
+        first, second = rows(made, words.supported)
+        assert words.stand_in in first[0]
+        assert words.stand_in not in second[0]
+        assert words.history not in made
 
 
 def test_what_is_planned_has_its_aliases_beside_it() -> None:

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from ascend_images import freezing
 from ascend_images.errors import BadInput
-from ascend_images.pins.load import load, parse
+from ascend_images.pins.load import parse
 from ascend_images.pins.lockfile import LockFile, is_current
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.resolve import resolve, resolve_all
 from ascend_images.verify.checkouts import FoundCheckout, checkout_around
 from ascend_images.verify.freeze import Frozen, candidates, freeze, https_address, stack_text
+from tests.pins_kit import committed
 
 ROOT = Path(__file__).parents[3]
-PINS = load(ROOT / "versions.toml")
+PINS = committed()
 PINS_TEXT = (ROOT / "versions.toml").read_text(encoding="utf-8")
 REFERENCE = "registry.example/team/swift:today"
 PREFIX = "/usr/local/python3.12.13"

@@ -53,7 +53,7 @@ def test_a_json_file_that_is_no_report_is_named_with_the_next_step(tmp_path: Pat
     (tmp_path / "other.json").write_bytes(content)
     with pytest.raises(BadInput, match=r"other\.json: not a report") as error:
         load_reports(tmp_path)
-    assert "--report-dir" in error.value.do
+    assert error.value.do == f"rm -r {tmp_path}/other.json, or name another folder of reports"
 
 
 @given(ANY)
