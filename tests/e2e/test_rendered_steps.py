@@ -225,7 +225,7 @@ def builder(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Builder
     own.mkdir(parents=True)
     (own / "image.json").write_text(image_json(variant))
     # The steps are what is tried here; the check has tests of its own.
-    (own / "check.py").write_text("import sys\nopen(sys.argv[2], 'w').write('{}')\n")
+    (own / "check.py").write_text("import sys\nopen(sys.argv[-1], 'w').write('{}')\n")
     base = base_image(variant, host_arch(), lambda _text: None)
     contexts = {"cann": f"docker-image://{base}", "lock": str(folder / "lock"), "facts": str(folder / "facts")}
     return Builder(folder=folder, server=server, base=base, variant=variant, contexts=contexts)
