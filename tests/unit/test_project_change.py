@@ -193,7 +193,7 @@ def left(repository: Path) -> list[str]:
 
 @pytest.mark.subprocess
 def test_a_commit_that_is_interrupted_leaves_no_lock_and_no_change(repository: Path) -> None:
-    hook(repository, "pre-commit", "echo >mark; while :; do sleep 0.05; done")
+    hook(repository, "pre-commit", "echo >mark; exec sleep 20")
     before, head = state(repository), git(repository, "rev-parse", "HEAD")
     with interrupted_at(repository / "mark"), pytest.raises(Interrupted):
         committing(repository)
@@ -204,7 +204,7 @@ def test_a_commit_that_is_interrupted_leaves_no_lock_and_no_change(repository: P
 
 @pytest.mark.subprocess
 def test_a_commit_that_was_made_when_it_is_interrupted_stays_with_its_files(repository: Path) -> None:
-    hook(repository, "post-commit", "echo >mark; while :; do sleep 0.05; done")
+    hook(repository, "post-commit", "echo >mark; exec sleep 20")
     said: list[str] = []
     with interrupted_at(repository / "mark"), pytest.raises(Interrupted):
         committing(repository, said)
