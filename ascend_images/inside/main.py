@@ -124,12 +124,6 @@ def options_of(words: Sequence[str] | None) -> argparse.Namespace:
         default=min(4, os.cpu_count() or 1),
         help="imports at a time (default: processors, at most 4)",
     )
-    parser.add_argument(
-        "--bytecode",
-        metavar="DIR",
-        default="",
-        help="compiled modules by their place in the image, as PYTHONPYCACHEPREFIX has them (default: none)",
-    )
     parser.add_argument("--list", action="store_true", help="print every check: what it asks, why, how it is mended")
     parser.add_argument("--json", action="store_true", help="print the report, not the table")
     parser.add_argument("--facts", metavar="FILE", help="write facts there, as JSON, and judge nothing")
@@ -167,8 +161,6 @@ def refuse_misuse(options: argparse.Namespace, tree: Tree) -> None:
         raise MisuseError(f"{options.root} is not a directory")
     if options.jobs < 1 or options.time_limit <= 0:
         raise MisuseError("--jobs and --time-limit must be above 0")
-    if options.bytecode and not os.path.isdir(options.bytecode):
-        raise MisuseError(f"--bytecode {options.bytecode}: no such directory here")
     if options.facts and (options.report or options.json):
         raise MisuseError("--facts judges nothing, so there is no report: leave out --report and --json")
     if asked_of_npus(options).npu and not tree.live:
@@ -218,8 +210,7 @@ def check_image(options: argparse.Namespace, tree: Tree, inputs: Inputs) -> int:
     own = os.path.dirname(os.path.abspath(written)) if written else ""
     image, limit, jobs = inputs.image, options.time_limit, options.jobs
     asked = asked_of_npus(options)
-    with tempfile.TemporaryDirectory(prefix="bytecode-") as empty:
-        bytecode = options.bytecode or empty
+    with tempfile.TemporaryDirectory(prefix="bytecode-") as bytecode:
         facts = gather(tree, image, bytecode=bytecode, limit=limit, own=own, jobs=jobs, asked=asked)
     if options.facts:
         write_out(options.facts, facts_document(facts, inputs.own_image, inputs.own_lock))

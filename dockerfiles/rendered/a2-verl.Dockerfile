@@ -620,22 +620,6 @@ mv /out /layers/rest
 for layer in /layers/*; do settle "$layer"; done
 EOR
 
-# Their bytecode, which is in no image: the check of each imports a good part of it, several times.
-FROM packages AS bytecode
-SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
-RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
-    --mount=from=build-lib,source=/build.sh,target=/build/build.sh <<'EOR'
-source /build/build.sh
-mkdir -p /made /bytecode
-for layer in /layers/*; do
-  # What is no Python of this version is not imported either. The hash of the source is looked at: their times are equal.
-  PYTHONDONTWRITEBYTECODE='' PYTHONPYCACHEPREFIX=/made python3 -m compileall -q -q -j 0 --invalidation-mode checked-hash \
-    -s "$layer" "$layer$(python_prefix)" || true
-  if [[ -d /made$layer ]]; then cp -al "/made$layer/." /bytecode/; fi
-done
-rm -rf /made
-EOR
-
 FROM system AS base
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -813,12 +797,11 @@ SHELL ["/bin/bash", "-c"]
 # The image's own check; the last stage takes its report, so it cannot be skipped.
 FROM image AS check
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
-RUN --network=none --mount=type=tmpfs,target=/tmp \
-    --mount=from=bytecode,source=/bytecode,target=/build/bytecode,rw <<'EOR'
+RUN --network=none --mount=type=tmpfs,target=/tmp <<'EOR'
 # In the image's own environment, so without what the other steps share.
 trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
 mkdir -p /out/opt/ascend-images
-python3 -B /opt/ascend-images/check.py --bytecode /build/bytecode --report /out/opt/ascend-images/report.json
+python3 -B /opt/ascend-images/check.py --report /out/opt/ascend-images/report.json
 chmod -R u=rwX,go=rX /out
 find /out -exec touch --no-dereference --date=@315532800 {} +
 EOR

@@ -17,6 +17,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 import tasks
 from ascend_images import locking
 from ascend_images.errors import AscendImagesError
+from ascend_images.sandbox.registry import Registry
 from ascend_images.selection import Selection
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +111,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         subprocess.run([*git, *words], check=True)
     monkeypatch.chdir(project)
     monkeypatch.setattr(tasks, "ROOT", project)
+    # One that runs on this machine would be given the stand-ins.
+    monkeypatch.setattr(Registry, "pid", lambda _: None)
     return project
 
 

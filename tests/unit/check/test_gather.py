@@ -636,7 +636,6 @@ def test_the_command_tells_failures_first_and_ends_with_5(
         (["--root", "/nonexistent"], "/nonexistent is not a directory"),
         (["--image-json", "/nonexistent/image.json"], "/nonexistent/image.json cannot be read"),
         (["--lock", "/nonexistent/lock.txt"], "/nonexistent/lock.txt cannot be read"),
-        (["--bytecode", "/nonexistent"], "--bytecode /nonexistent: no such directory here"),
         (["--jobs", "0"], "--jobs"),
     ],
 )

@@ -1,10 +1,8 @@
 """What is gathered by running programs: git, shells, set_env scripts, imports; and the script under Python 3.9."""
 
 import ast
-import importlib.util
 import json
 import os
-import py_compile
 import shutil
 import subprocess
 import sys
@@ -253,22 +251,6 @@ def test_what_has_no_bytecode_is_compiled_once_for_all_and_outside_of_the_image(
     ran = check.imports(sys.executable, ["big", "probe"], str(modules / "empty"), str(modules / "bytecode"), [], 30, 1)
     assert [answer["exit"] for answer in ran.values()] == [0, 0], ran
     assert not list(modules.rglob("__pycache__"))
-
-
-def test_bytecode_that_was_brought_along_is_read_where_it_is_of_the_same_source(
-    check: SimpleNamespace, modules: Path, tmp_path: Path
-) -> None:
-    origin, bytecode = modules / "lib/once.py", tmp_path / "brought"
-    # Compiled of another text, then laid under the real one: told apart by its hash, though size and time are the same.
-    for text, wanted in (("assert 1", 0), ("assert 0", 1)):
-        origin.write_text("assert 1")
-        os.utime(origin, (1, 1))
-        made = bytecode / str(modules)[1:] / "lib" / Path(importlib.util.cache_from_source("once.py")).name
-        py_compile.compile(str(origin), str(made), invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
-        origin.write_text(text)
-        os.utime(origin, (1, 1))
-        ran = check.imports(sys.executable, ["once"], str(modules / "empty"), str(bytecode), [], 30, 1)
-        assert ran["once"]["exit"] == wanted
 
 
 def test_what_has_bytecode_is_read_with_it_and_gets_no_more(check: SimpleNamespace, modules: Path) -> None:
