@@ -17,7 +17,6 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 import tasks
 from ascend_images import locking
 from ascend_images.errors import AscendImagesError
-from ascend_images.sandbox.registry import Registry
 from ascend_images.selection import Selection
 
 ROOT = Path(__file__).parents[2]
@@ -111,8 +110,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         subprocess.run([*git, *words], check=True)
     monkeypatch.chdir(project)
     monkeypatch.setattr(tasks, "ROOT", project)
-    # One that runs on this machine would be given the stand-ins.
-    monkeypatch.setattr(Registry, "pid", lambda _: None)
+    # Making them takes an engine.
+    monkeypatch.setattr(tasks, "stand_ins", lambda *_: {"cann": "docker-image://stand-in"})
     return project
 
 
