@@ -11,6 +11,8 @@ FORM = r"^sha256:[0-9a-f]{64}\Z"
 
 #: The digest of something, in what is read from files and registries: it becomes part of addresses there.
 Digest = Annotated[str, Meta(pattern=FORM)]
+#: The same, or empty where there is none.
+DigestIfAny = Annotated[str, Meta(pattern=rf"^\Z|{FORM}")]
 
 
 def digest_of(content: bytes) -> str:

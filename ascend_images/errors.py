@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ascend_images.inside.words import visible
 
-_MOST_SAID = 200
+_MOST_SAID = 201
 
 
 class AscendImagesError(Exception):
@@ -72,10 +72,15 @@ class PublishRefused(AscendImagesError):
     exit_code = 7
 
 
+def one_line(text: str, width: int = 0) -> str:
+    """Return text as one visible line, cut to `width` characters where that is not 0."""
+    line = " ".join(visible(text).split())
+    return line if not width or len(line) <= width else f"{line[: width - 1]}…"
+
+
 def said(text: str) -> str:
     """Return words of others as a message may quote them: in one line, so that none is taken for ours, and not long."""
-    line = " ".join(visible(text).split())
-    return line if len(line) <= _MOST_SAID else f"{line[:_MOST_SAID]}…"
+    return one_line(text, _MOST_SAID)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from ascend_images.host.plan import RunPlan, container_arguments, plan_run
 from ascend_images.host.request import Mount, RunRequest, host_folder
 from ascend_images.images.image_json import image_json, pins_digest
 from ascend_images.images.plan import RECORDS, record_path
-from ascend_images.images.publish import SANDBOX, image_name
+from ascend_images.images.publish import SANDBOX, image_name, is_stand_in
 from ascend_images.images.record import load_record
 from ascend_images.pins.load import load
 from ascend_images.pins.lockfile import file_name
@@ -192,7 +192,7 @@ def _reference(wishes: Wishes, variant: Variant, arch: Arch | None) -> str:
     known = [arch] if arch else [parse_arch(os.uname().machine), *variant.platforms]
     for one in known:
         record = load_record(record_path(wishes.root / RECORDS, variant.name, one))
-        if record is not None and bool(wishes.contexts) == ("-sandbox" in record.image):
+        if record is not None and bool(wishes.contexts) == is_stand_in(record.tag, record.resolved):
             return record.image
     if wishes.contexts:
         return image_name(variant, SANDBOX, known[0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ascend_images.errors import BadInput, PublishRefused
+from ascend_images.errors import BadInput, PublishRefused, one_line
 from ascend_images.pins.lockfile import LockFile, file_name
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.questions import Unanswered
@@ -25,7 +25,6 @@ from ascend_images.publishing import MANIFESTS, Say
 from ascend_images.selection import select
 from ascend_images.updating import Outdated
 from ascend_images.verify.markdown import append_to_step_summary
-from ascend_images.verify.terminal import one_line
 
 #: How GitHub labels a self-hosted runner's architecture (docs.github.com, "Using self-hosted runners in a workflow").
 ARCH_LABELS: Mapping[Arch, str] = {Arch.AMD64: "X64", Arch.ARM64: "ARM64"}

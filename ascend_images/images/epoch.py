@@ -5,12 +5,17 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.project_git import commit_of, complaint, git
 
 #: A time in seconds since 1970, as it is written.
 EPOCH = re.compile(r"[0-9]{1,11}")
+#: The same as a number, of no more digits.
+Epoch = Annotated[int, Meta(ge=0, lt=10**11)]
 
 #: 1980-01-01, the time that all files of an image carry too; zip archives can name none before it.
 FALLBACK = 315532800

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -10,6 +10,7 @@ from ascend_images.digest import digest_of
 from ascend_images.errors import BadInput, BuildFailed
 from ascend_images.files import write_json
 from ascend_images.images.cache import not_exported
+from ascend_images.images.epoch import Epoch
 from ascend_images.images.gate import load_lock
 from ascend_images.images.plan import BuildPlan, record_path
 from ascend_images.images.readback import Layer, Made
@@ -19,10 +20,6 @@ from ascend_images.pins.platform import Arch
 
 #: What a log says between two tries of one build.
 TRIED_AGAIN = "the engine lost a layer while it exported the image: tried again"
-
-
-#: SOURCE_DATE_EPOCH in seconds, of as many digits as a build takes.
-Epoch = Annotated[int, msgspec.Meta(ge=0, lt=10**11)]
 
 
 class LocalRecord(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
-from ascend_images.digest import digest_of
+from ascend_images.digest import digest_of, is_digest
 from ascend_images.errors import BadInput, MissingTool
 from ascend_images.images.network import mirrored_image
 from ascend_images.lock.reach import NotThereError, Outcome, UnreachableError, listed, plain_reason
@@ -20,7 +20,6 @@ from ascend_images.pins.versions_lock import LockedBase
 HOW = "docker buildx imagetools inspect"
 
 _TIMEOUT = 120
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def index_digests(raw: bytes, index: Mapping[str, Any]) -> Digests:
     for entry in index["manifests"]:
         digest = entry.get("digest") if isinstance(entry, dict) else None
         platform = _platform(entry.get("platform")) if isinstance(entry, dict) else ""
-        if platform and isinstance(digest, str) and _DIGEST.fullmatch(digest):
+        if platform and isinstance(digest, str) and is_digest(digest):
             platforms.setdefault(platform, digest)
     return Digests(digest_of(raw), dict(sorted(platforms.items())))
 

@@ -15,7 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from ascend_images.digest import digest_of
+from ascend_images.digest import digest_of, is_digest
 from ascend_images.errors import BadInput
 from ascend_images.files import read_regular
 from ascend_images.pins.platform import Arch, parse_platform
@@ -27,7 +27,6 @@ _SCHEMA = 1
 _HEAD = re.compile(r"^# (?P<key>[A-Za-z][A-Za-z ]*): (?P<value>.*)$")
 _PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s\\;]+)(?P<more> \\)?$")
 _HASH = re.compile(r"^    --hash=(?P<hash>sha256:[0-9a-f]{64})(?P<more> \\)?$")
-_DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 _ONCE = ("variant", "platform", "python", "inputs", "content")
 _OPTIONAL = ("parts",)
 # Lines that the digest of the content leaves out: its own, and the one for people.
@@ -364,7 +363,7 @@ class _Reader:
             raise self.bad(f"the line of parts cannot be read: {error}") from None
 
     def _fields(self) -> Mapping[str, object]:
-        if not _DIGEST.match(self.once["inputs"]):
+        if not is_digest(self.once["inputs"]):
             raise self.bad(f"not a hash of inputs: {self.once['inputs'][:80]}", "sha256:<64 hex digits>")
         try:
             arch = parse_platform(self.once["platform"])

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 from msgspec import Meta
 
+from ascend_images.digest import Digest, DigestIfAny
 from ascend_images.errors import BadInput
 from ascend_images.files import read_regular
 from ascend_images.pins.table import Table, Text
@@ -26,7 +27,6 @@ Kind = Literal["tag", "annotated tag", "branch", "commit"]
 # \Z and not $, which takes a line's end as well.
 Commit = Annotated[str, Meta(pattern=r"^[0-9a-f]{40}\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 Platform = Annotated[str, Meta(pattern=r"^linux/(amd64|arm64)\Z")]
 
 _TABLES = ("git", "base", "run")
@@ -74,7 +74,7 @@ class LockedBase(Table, frozen=True, kw_only=True):
     """The digest of a base image for each platform, and of its index; an image without an index has none."""
 
     image: Text
-    index: Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")] = ""
+    index: DigestIfAny = ""
     platforms: Annotated[dict[Platform, Digest], Meta(min_length=1)]
     learned: date
     how: Text

@@ -10,9 +10,10 @@ from ascend_images.digest import Digest, digest_of, is_digest
 from ascend_images.errors import BadInput, PublishRefused
 from ascend_images.files import write_json
 from ascend_images.images.candidate import candidate_tag, identity, parse_candidate
+from ascend_images.images.epoch import Epoch
 from ascend_images.images.image_json import pins_digest
 from ascend_images.images.publish import is_stand_in
-from ascend_images.images.record import Epoch, Record, build_again
+from ascend_images.images.record import Record, build_again
 from ascend_images.json_text import NotJsonError, read_json, read_json_file
 from ascend_images.pins.platform import Arch
 from ascend_images.pins.tags import ImageRef

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from ascend_images.digest import Digest
+from ascend_images.digest import Digest, DigestIfAny
 from ascend_images.errors import BadInput
 from ascend_images.files import read_regular, write_json
 from ascend_images.json_text import NotJsonError, read_json
@@ -77,7 +77,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     checks: dict[Platform, tuple[str, ...]]
     waived: dict[str, str]
     facts: Facts
-    signed: Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")] = ""
+    signed: DigestIfAny = ""
     stand_in: bool = False
 
     @property

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from ascend_images.errors import one_line
 from ascend_images.inside.words import visible
 from ascend_images.verify.report import Report, Result
-from ascend_images.verify.terminal import host_line, one_line, reason
+from ascend_images.verify.terminal import host_line, reason
 
 # CI systems show these in tables; the whole text stands in the case.
 _SHORT_NAME, _SHORT_MESSAGE = 160, 300

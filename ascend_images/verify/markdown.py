@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ascend_images.errors import BadInput
+from ascend_images.errors import BadInput, one_line
 from ascend_images.inside.words import visible
 from ascend_images.verify.report import Report, Result
 from ascend_images.verify.terminal import (
@@ -13,7 +13,6 @@ from ascend_images.verify.terminal import (
     alike,
     counted,
     host_line,
-    one_line,
     overall,
     passing,
     several,

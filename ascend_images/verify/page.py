@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 import markupsafe
 
+from ascend_images.errors import one_line
 from ascend_images.inside.words import visible
 from ascend_images.verify.report import ANSWERS, Report, Result
 from ascend_images.verify.terminal import (
@@ -19,7 +20,6 @@ from ascend_images.verify.terminal import (
     alike,
     counted,
     host_line,
-    one_line,
     overall,
     reason,
     several,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ascend_images.errors import one_line
 from ascend_images.inside.words import visible
 from ascend_images.verify.report import Report, Result, verdict
 
@@ -21,12 +22,6 @@ _SHORT_DIGEST, _SHORT_WORD, _SHORT_CAUSE = 12, 60, 60
 
 # How a check names the finding on which it hangs.
 _BECAUSE = re.compile(r"(?P<check>because of [\w-]+): (?P<cause>.*)", re.DOTALL)
-
-
-def one_line(text: str, width: int = 0) -> str:
-    """Return text as one visible line, cut to `width` characters where that is not 0."""
-    line = " ".join(visible(text).split())
-    return line if not width or len(line) <= width else f"{line[: width - 1]}…"
 
 
 def about(result: Result) -> str:

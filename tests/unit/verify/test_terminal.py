@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from ascend_images.errors import one_line
 from ascend_images.verify.report import ANSWERS, Report, Result
 from ascend_images.verify.terminal import (
     about,
     alike,
     counted,
     host_line,
-    one_line,
     overall,
     passing,
     reason,
