@@ -16,7 +16,7 @@ from ascend_images.pins.variant import Variant
 TEMPLATES = Path(__file__).resolve().parents[2] / "dockerfiles" / "templates"
 _TEMPLATE = "Dockerfile.j2"
 #: Scripts that a rendered file carries along, as they stand.
-LIBRARY = ("build.sh", "base_packages.py", "session.py", "patch.py")
+LIBRARY = ("build.sh", "base_packages.py", "session.py", "registered.py", "patch.py")
 
 
 def render(variant: Variant) -> str:

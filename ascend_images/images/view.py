@@ -36,7 +36,10 @@ _PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._-]+)+")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceView:
-    """A source in the template: shell words, already quoted; `ref` is what its commit is called."""
+    """A source in the template: shell words, already quoted; `ref` is what its commit is called.
+
+    `entry_points` are the names that import once it is there, each with a blank before it.
+    """
 
     stage: str
     path: str
@@ -46,6 +49,7 @@ class SourceView:
     editable: bool
     compiles: bool
     environment: str
+    entry_points: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +109,7 @@ class View:
     folders: tuple[str, ...]
     env: tuple[str, ...]
     workdir: str
+    entry_points: str
     entrypoint: str
     labels: tuple[str, ...]
     library: Mapping[str, str]
@@ -139,6 +144,7 @@ def view_of(variant: Variant, library: Mapping[str, str]) -> View:
         folders=_folders(variant),
         env=tuple(f"{_checked(key, 'env')}={_quoted(value, kernel=True)}" for key, value in variant.env.items()),
         workdir=_checked_path("workdir", variant.workdir) if variant.workdir else "",
+        entry_points=_further(_entry_points(variant)),
         entrypoint=json.dumps(entrypoint(variant)),
         labels=tuple(f"{key}={_quoted(value)}" for key, value in labels(variant).items()),
         library=library,
@@ -261,6 +267,9 @@ def _source(variant: Variant, source: Checkout) -> SourceView:
         editable=source.install == "editable",
         compiles=source.compiles and source.install == "editable",
         environment=_assignments(environment, f"sources.{source.name}.env"),
+        entry_points=_further(
+            ([source.module] if source.module and source.install != "none" else []) + [*source.checks]
+        ),
     )
 
 
@@ -325,7 +334,18 @@ def _folders(variant: Variant) -> tuple[str, ...]:
     values = [value for value in variant.env.values() if _PATH.fullmatch(value)]
     wanted = [*values, *([variant.workdir] if variant.workdir else [])]
     missing = (path for path in wanted if not any(path == known or path.startswith(f"{known}/") for known in there))
-    return tuple(dict.fromkeys(f"/out{path}" for path in missing if path != "/"))
+    return tuple(dict.fromkeys(f"/out/root{path}" for path in missing if path != "/"))
+
+
+def _entry_points(variant: Variant) -> tuple[str, ...]:
+    """Return the entry points that are no source's."""
+    torch = (name for name in ("torch", "torch_npu") if name in variant.packages)
+    return (*torch, *variant.checks)
+
+
+def _further(words: Iterable[str]) -> str:
+    """Return words for a shell, each once and with a blank before it."""
+    return "".join(f" {shlex.quote(word)}" for word in dict.fromkeys(words) if word)
 
 
 def _assignments(environment: Mapping[str, str], where: str) -> str:

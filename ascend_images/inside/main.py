@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from types import FrameType
 from .answers import Answer
 from .asking import ask_all, facts_document, report, table
 from .checks import CHECKS
+from .facts.ahead import AHEAD, import_ahead
 from .facts.gather import gather
 from .facts.probes import Asked
 from .image import read_image
@@ -23,7 +25,7 @@ from .lock import Lock, parse_lock
 from .pep440 import pep440
 from .process import end_all
 from .tree import Tree, read_regular
-from .words import FOLDER, Facts, device_numbers
+from .words import FOLDER, Facts, device_numbers, json_object
 
 
 def write(path: str, text: str) -> None:
@@ -127,6 +129,24 @@ def options_of(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print every check: what it asks, why, how it is mended")
     parser.add_argument("--json", action="store_true", help="print the report, not the table")
     parser.add_argument("--facts", metavar="FILE", help="write facts there, as JSON, and judge nothing")
+    build = parser.add_argument_group("building", "What a build asks while its sources come one after the other.")
+    build.add_argument(
+        "--import-ahead",
+        nargs="+",
+        metavar=("FILE", "NAME"),
+        help="import names, and write to FILE which did and what each asked for; nothing else is asked",
+    )
+    build.add_argument(
+        "--bytecode",
+        metavar="DIR",
+        help="keep there what imports compile (default: nowhere); it is used if it is there",
+    )
+    build.add_argument(
+        "--absent", metavar="PATH", action="append", default=[], help="a checkout that comes later; repeat it"
+    )
+    build.add_argument(
+        "--imported-ahead", metavar="FILE", help="import nothing again that by such a FILE imports, whatever came later"
+    )
     npu = parser.add_argument_group("NPUs", "Each of these asks for the checks that compute on NPUs.")
     npu.add_argument("--npu", action="store_true", help="compute on the NPUs that are here")
     npu.add_argument(
@@ -165,6 +185,10 @@ def refuse_misuse(options: argparse.Namespace, tree: Tree) -> None:
         raise MisuseError("--facts judges nothing, so there is no report: leave out --report and --json")
     if asked_of_npus(options).npu and not tree.live:
         raise MisuseError("an unpacked image computes nothing: leave out --root, or --npu and what goes with it")
+    if (options.import_ahead or options.imported_ahead) and not tree.live:
+        raise MisuseError("an unpacked image imports nothing: leave out --root, or --import-ahead and --imported-ahead")
+    if options.absent and not options.import_ahead:
+        raise MisuseError("--absent says what is not there for --import-ahead")
     if options.model and not os.path.isdir(options.model):
         raise MisuseError(f"--model {options.model}: no such directory here; mount it into the container")
 
@@ -185,15 +209,12 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     sys.dont_write_bytecode = True
     tree = Tree(options.root)
-    try:
-        refuse_misuse(options, tree)
-        inputs = read_inputs(options, tree)
-    except MisuseError as error:
-        print(f"check.py: {error}", file=sys.stderr)
-        return 2
     before = signal.signal(signal.SIGTERM, end_with_children)
     try:
-        return check_image(options, tree, inputs)
+        refuse_misuse(options, tree)
+        if options.import_ahead:
+            return write_imports(options)
+        return check_image(options, tree, read_inputs(options, tree))
     except MisuseError as error:
         print(f"check.py: {error}", file=sys.stderr)
         return 2
@@ -201,17 +222,57 @@ def main(words: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, before)
 
 
+def bytecode_folder(options: argparse.Namespace) -> contextlib.AbstractContextManager[str]:
+    """Return the folder for what imports compile: the one that was named, or one that is removed at the end.
+
+    Raises MisuseError where it cannot be made.
+    """
+    if options.bytecode:
+        try:
+            # Python would make a folder of / that is missing in the current directory.
+            os.makedirs(options.bytecode, exist_ok=True)
+        except OSError as error:
+            raise MisuseError(f"--bytecode {options.bytecode} cannot be made: {error}") from None
+        return contextlib.nullcontext(os.path.abspath(options.bytecode))
+    return tempfile.TemporaryDirectory(prefix="bytecode-")
+
+
+def write_imports(options: argparse.Namespace) -> int:
+    """Import the names that were given and those left before; write which did. Return the exit code.
+
+    Raises MisuseError where a file cannot be read or written.
+    """
+    file, *names = options.import_ahead
+    before = read_ahead(options.imported_ahead) if options.imported_ahead else {}
+    with bytecode_folder(options) as bytecode:
+        ahead = import_ahead(names, options.absent, before, bytecode, options.time_limit, options.jobs)
+    write_out(file, json.dumps(ahead, indent=1, sort_keys=True) + "\n")
+    print(f"imported: {' '.join(ahead['imports']) or 'nothing'}")
+    if ahead["left"]:
+        print(f"asked for a source that comes later: {' '.join(ahead['left'])}")
+    return 0
+
+
+def read_ahead(path: str) -> Facts:
+    """Return what `--import-ahead` wrote. Raises MisuseError for anything else."""
+    ahead = json_object(named_text(path))
+    if any(not isinstance(ahead.get(key), kind) for key, kind in AHEAD.items()):
+        raise MisuseError(f"{path} is not what --import-ahead writes")
+    return ahead
+
+
 def check_image(options: argparse.Namespace, tree: Tree, inputs: Inputs) -> int:
     """Gather the facts, and judge them unless facts alone are wanted; return the exit code.
 
-    Raises MisuseError where a file cannot be written.
+    Raises MisuseError where a file cannot be read or written.
     """
     written = options.report or options.facts
     own = os.path.dirname(os.path.abspath(written)) if written else ""
     image, limit, jobs = inputs.image, options.time_limit, options.jobs
     asked = asked_of_npus(options)
-    with tempfile.TemporaryDirectory(prefix="bytecode-") as bytecode:
-        facts = gather(tree, image, bytecode=bytecode, limit=limit, own=own, jobs=jobs, asked=asked)
+    ahead = read_ahead(options.imported_ahead) if options.imported_ahead else None
+    with bytecode_folder(options) as bytecode:
+        facts = gather(tree, image, bytecode=bytecode, limit=limit, own=own, jobs=jobs, asked=asked, ahead=ahead)
     if options.facts:
         write_out(options.facts, facts_document(facts, inputs.own_image, inputs.own_lock))
         return 0

@@ -17,6 +17,9 @@ failed() {
 }
 trap 'failed "$?" "$LINENO" "$BASH_COMMAND"' ERR
 
+# What a step hands to another lies in /out/root as it is to lie there. Not in /out: to find out whether a folder that is
+# copied has changed, BuildKit reads the folder around it, which would be the whole image.
+
 # stop WHAT [LINE...]: ends the build with a reason of our own.
 stop() {
   printf 'build stopped: %s\n' "$1" >&2
@@ -61,13 +64,13 @@ use_network() {
   fi
 }
 
-# fetch_source URL REVISION COMMIT SUBMODULES: one commit of a repository, in /src. COMMIT is empty while only the
+# fetch_source URL REVISION COMMIT SUBMODULES: one commit of a repository, in /out/root. COMMIT is empty while only the
 # name of a ref is pinned.
 fetch_source() {
   local url=$1 revision=$2 commit=$3 submodules=$4 found
   export GIT_LFS_SKIP_SMUDGE=1 GIT_TERMINAL_PROMPT=0
-  git -c init.defaultBranch=main init --quiet /src
-  cd /src
+  git -c init.defaultBranch=main init --quiet /out/root
+  cd /out/root
   git remote add origin "$url"
   again git fetch --quiet --depth 1 --no-tags origin "$revision"
   git -c advice.detachedHead=false checkout --quiet --detach FETCH_HEAD
@@ -78,17 +81,17 @@ fetch_source() {
   if [[ $submodules == yes ]]; then again git submodule --quiet update --init --recursive --depth 1; fi
 }
 
-# fetch_run URL FILE SHA256: a CANN package, in /run-files.
+# fetch_run URL FILE SHA256: a CANN package, in /out/root.
 fetch_run() {
   local url=$1 file=$2 sha256=$3 found
   if [[ -z $sha256 && ${UNLOCKED-} != 1 ]]; then
     stop "no sha256 is known for $file" "wanted: a checksum for everything that is downloaded" \
       "next:   invoke lock, then invoke render, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
   fi
-  mkdir -p /run-files
+  mkdir -p /out/root
   again curl --fail --silent --show-error --location --continue-at - --referer https://www.hiascend.com/ \
-    --output "/run-files/$file" "$url"
-  found=$(sha256sum "/run-files/$file")
+    --output "/out/root/$file" "$url"
+  found=$(sha256sum "/out/root/$file")
   found=${found%% *}
   printf '%s  %s\n' "$found" "$file"
   if [[ -n $sha256 && $found != "$sha256" ]]; then
@@ -123,11 +126,11 @@ take_source() {
   chmod -R u=rwX,go=rX "$1"
 }
 
-# install_editable PATH: registers a checkout in Python's prefix below /out, with nothing that it asks for.
+# install_editable PATH: registers a checkout in Python's prefix below /out/root, with nothing that it asks for.
 # Compat mode: by default a checkout in / with the package's name hides the package from whoever stands in /.
 install_editable() {
   /build/uv pip install --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
-    --python "$(command -v python3)" --prefix "/out$(python_prefix)" \
+    --python "$(command -v python3)" --prefix "/out/root$(python_prefix)" \
     --config-settings editable_mode=compat --editable "$1"
 }
 
@@ -182,16 +185,17 @@ settle_repository() {
   rm -rf "$folder/objects/info" "$folder/info"
 }
 
-# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out; what its build left behind is not.
+# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out/root; what its
+# build left behind is not.
 hand_over() {
   if [[ -e $1/.git ]]; then
     git -C "$1" clean --quiet --force -d -X -- build csrc/build csrc/build_out csrc/output .deps
   fi
   settle_git "$1" "$2"
   chmod -R u=rwX,go=rX "$1"
-  mkdir -p "/out$(dirname "$1")"
-  mv "$1" "/out$1"
-  settle /out
+  mkdir -p "/out/root$(dirname "$1")"
+  mv "$1" "/out/root$1"
+  settle /out/root
 }
 
 # settle FOLDER: what differs from build to build, removed or made constant.

@@ -6,6 +6,7 @@ server on the engine's bridge, packages from the real index; both are reached as
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from ascend_images.pins.resolve import resolve
 from ascend_images.pins.variant import RunFile, Variant
 from ascend_images.sandbox.base import base_image
 from ascend_images.sandbox.engine import bridge_gateway
+from ascend_images.sandbox.second_engine import second_engine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 
@@ -43,6 +45,17 @@ print("MAX_JOBS", os.environ.get("MAX_JOBS"))
 extensions = [Extension("{name}._c", ["c.c"])] if os.path.exists("c.c") else []
 setup(name="{name}", version="1.0", packages=["{name}"], ext_modules=extensions)
 """
+#: Stands in for the self-check: it writes what it was asked to write.
+CHECK = """import os, sys
+words = sys.argv
+place = words[words.index("--import-ahead" if "--import-ahead" in words else "--report") + 1]
+for folder in (os.path.dirname(place), words[words.index("--bytecode") + 1]):
+    os.makedirs(folder, exist_ok=True)
+with open(place, "w") as file:
+    file.write("{}")
+"""
+#: What of a container's files is its engine's.
+ENGINES = ("/proc", "/sys", "/dev", "/etc/mtab", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/.dockerenv")
 REQUIREMENTS = ["six==1.17.0", "numpy==1.26.4", "crcmod==1.7", "setuptools==80.10.2", "wheel"]
 PATCH = Patch(
     distribution="six", file="six.py", find='__version__ = "', replace='__version__  = "', count=1, reason="x"
@@ -144,7 +157,14 @@ class Builder:
     variant: Variant
     contexts: dict[str, str] = field(default_factory=dict)
 
-    def build(self, variant: Variant, *options: str, tag: str = "", contexts: Mapping[str, str] | None = None) -> Built:
+    def build(
+        self,
+        variant: Variant,
+        *options: str,
+        tag: str = "",
+        contexts: Mapping[str, str] | None = None,
+        engine: str = "",
+    ) -> Built:
         file = self.folder / f"{variant.name}.Dockerfile"
         file.write_text(render(variant))
         metadata = self.folder / "metadata.json"
@@ -155,7 +175,8 @@ class Builder:
         command += [f"--secret=id=ca,src={ca_bundle()}", f"--secret=id=network,src={self.folder / 'network'}"]
         command += ["--build-arg=SOURCE_DATE_EPOCH=315532800", f"--metadata-file={metadata}", *options]
         command += [f"--tag={tag}"] if tag else []
-        done = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, timeout=600)
+        env = {**os.environ, "DOCKER_HOST": engine} if engine else None
+        done = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, timeout=600, env=env)
         digest = json.loads(metadata.read_text())["containerimage.digest"] if metadata.exists() else ""
         return Built(code=done.returncode, output=done.stderr, digest=digest)
 
@@ -225,7 +246,8 @@ def builder(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Builder
     own.mkdir(parents=True)
     (own / "image.json").write_text(image_json(variant))
     # The steps are what is tried here; the check has tests of its own.
-    (own / "check.py").write_text("import sys\nopen(sys.argv[-1], 'w').write('{}')\n")
+    (own / "check.py").write_text(CHECK)
+    (own / "inside").mkdir()
     base = base_image(variant, host_arch(), lambda _text: None)
     contexts = {"cann": f"docker-image://{base}", "lock": str(folder / "lock"), "facts": str(folder / "facts")}
     return Builder(folder=folder, server=server, base=base, variant=variant, contexts=contexts)
@@ -323,6 +345,37 @@ def test_shells_are_set_up_once(inside: Callable[..., str]) -> None:
     ]
 
 
+def test_what_was_checked_is_the_image(builder: Builder, image: str) -> None:
+    """BuildKit puts the image together from linked layers, and the check sees them copied one over the other."""
+    checked = "ascend-images-test/rendered-steps:checked"
+    assert builder.build(builder.variant, "--target=check", tag=checked).code == 0
+    try:
+        found, wanted = files(checked), files(image)
+    finally:
+        subprocess.run(["docker", "image", "rm", "--force", checked], capture_output=True)
+    assert wanted.pop("/opt/ascend-images/report.json")
+    assert {name: found[name] for name in found.keys() - wanted.keys() if not name.startswith("/out")} == {}
+    assert {name: (found.get(name), said) for name, said in wanted.items() if found.get(name) != said} == {}
+
+
+def files(image: str) -> dict[str, str]:
+    """Return what lies in an image: kind, mode, owner, time, and a file's bytes or where a link leads, by path.
+
+    Not the time of a directory: what is copied into one that is there leaves it the clock's.
+    """
+    command = ["docker", "run", "--rm", "--network=none", "--entrypoint=/bin/bash", image, "-c"]
+    engines = " -o ".join(f"-path {name}" for name in ENGINES)
+    said = r"-type d -printf '%p\t%y %m %U:%G\n' -o -printf '%p\t%y %m %U:%G %T@ %l\n'"
+    listing = rf"find / -mindepth 1 \( {engines} \) -prune -o {said}"
+    hashing = rf"find / \( {engines} \) -prune -o -type f -print0 | xargs -0 sha256sum"
+    done = [subprocess.run([*command, text], capture_output=True, text=True, check=True) for text in (listing, hashing)]
+    found = dict(line.split("\t", 1) for line in done[0].stdout.splitlines())
+    for line in done[1].stdout.splitlines():
+        digest, _, name = line.partition("  ")
+        found[name] += f" {digest}"
+    return found
+
+
 def test_a_cold_build_gives_the_same_digest(builder: Builder, image: str) -> None:
     again = builder.build(builder.variant, tag=image)
     cold = builder.build(builder.variant, "--no-cache", tag=image)
@@ -338,8 +391,37 @@ def test_chips_with_the_same_packages_install_them_once_on_a_shared_base(builder
     shared = {"packages-base": f"docker-image://{builder.base}", "lock": str(lock)}
     built = builder.build(other, "--target=packages", contexts=shared)
     assert built.code == 0, built.output[-3000:]
-    step = next(line.split()[0] for line in built.output.splitlines() if " [packages 1/1] RUN" in line)
-    assert f"{step} CACHED" in built.output.splitlines()
+    assert found_again(built.output, "packages")
+
+
+def test_on_another_engine_a_cache_of_the_image_spares_what_did_not_change(
+    builder: Builder, image: str, tmp_path: Path
+) -> None:
+    """The layers of the image are enough for it (`mode=min`): what was compiled is taken from its own."""
+    cache, base = tmp_path / "cache", tmp_path / "base"
+    layout = ["docker", "buildx", "build", "--provenance=false", f"--output=type=oci,dest={base},tar=false", "-"]
+    subprocess.run(layout, input=f"FROM {builder.base}\n", text=True, capture_output=True, check=True)
+    contexts = {"cann": f"oci-layout://{base}"}
+    kept = builder.build(builder.variant, f"--cache-to=type=local,dest={cache},mode=min", tag=image, contexts=contexts)
+    assert kept.code == 0, kept.output[-3000:]
+    alpha, beta = builder.variant.sources
+    moved = msgspec.structs.replace(builder.variant, sources=(alpha, msgspec.structs.replace(beta, path="/src/other")))
+    with second_engine() as engine:
+        built = builder.build(
+            moved, f"--cache-from=type=local,src={cache}", tag=image, contexts=contexts, engine=engine
+        )
+    assert built.code == 0, built.output[-3000:]
+    # What is found again is shown without its step being run, or not at all.
+    ran = set(re.findall(r"^#\d+ \[([a-z-]+) \d/\d\] RUN", built.output, re.MULTILINE))
+    done = {name for name in ran if not found_again(built.output, name)}
+    assert {"install-beta", "check"} <= done
+    assert not done & {"install-alpha", "packages", "system", "base"}
+
+
+def found_again(output: str, stage: str) -> bool:
+    """Tell whether the step of a stage is shown as one that was found in a cache."""
+    (number,) = set(re.findall(rf"^(#\d+) \[{stage} \d/\d\] RUN", output, re.MULTILINE))
+    return f"{number} CACHED" in output.splitlines()
 
 
 # --- refusals

@@ -43,6 +43,15 @@ def test_the_image_checked_itself_and_carries_the_report(summary: dict[str, dict
     assert set(answers) <= {"pass", "unknown", "not run"}
 
 
+def test_a_name_is_imported_at_the_end_only_if_it_asked_for_a_source_that_came_later(
+    summary: dict[str, dict[str, object]],
+) -> None:
+    facts = json.loads(run_in(str(summary["a2"]["image"]), "cat", "/opt/ascend-images/report.json"))["facts"]
+    # vLLM's entry points look for its plugins, so for vllm_ascend, which comes after it and before the check.
+    assert {"torch", "torch_npu", "vllm.entrypoints.openai.api_server", "vllm_ascend"} <= set(facts["imported_ahead"])
+    assert set(facts["imports"]) - set(facts["imported_ahead"]) == {"swift", "swift.cli.main"}
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_check_passes_again_in_a_container_with_no_tool_installed(
     summary: dict[str, dict[str, object]], name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import platform
 import tempfile
@@ -10,11 +11,12 @@ from typing import Any
 
 from ..tree import Tree
 from ..words import Facts
+from .ahead import circumstances, imported_ahead
 from .cann import cann_facts, driver_present, stub_folders
 from .distributions import distributions, module_owners, patch_facts, shared_files, torch_facts
 from .elf import elf_facts, elf_machine
 from .environment import environment_facts, path_facts
-from .imports import entry_points, imports, module_origins
+from .imports import IMPORTED, entry_points, imports, module_origins
 from .npu import npu_facts, npu_numbers
 from .probes import NOTHING_ASKED, Asked, probe_facts
 from .settings import leftovers, setting_facts
@@ -33,6 +35,7 @@ def gather(
     own: str = "",
     jobs: int = 2,
     asked: Asked = NOTHING_ASKED,
+    ahead: Mapping[str, Any] | None = None,
 ) -> Facts:
     """Look at the image and return what is there.
 
@@ -40,12 +43,19 @@ def gather(
     tell is None. `bytecode` is a folder outside of the image, where what one program compiles is kept for the others;
     `limit` is the time in seconds that one import may take, `own` a path of ours that is no leftover.
     Files are looked at before anything is imported, since imports leave files. NPUs compute only where that was asked
-    for, there is one, and the host's driver is there.
+    for, there is one, and the host's driver is there. `ahead` is what `import_ahead` returned in the build: what
+    it shows to import is not imported again.
     """
     python = python_facts(tree, image)
     folders = list(python["paths"])
-    found, files = distributions(tree, folders, {patch["file"] for patch in image.get("patches", [])})
-    environment = environment_facts(tree, image, bytecode)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
+        # A set_env script may import torch: that takes about as long as reading all files.
+        asked_shells = pool.submit(environment_facts, tree, image, bytecode)
+        found, files = distributions(tree, folders, {patch["file"] for patch in image.get("patches", [])})
+        elf = elf_facts(
+            tree, [*folders, *(source["path"] for source in image.get("sources", []) if source.get("path"))]
+        )
+        environment = asked_shells.result()
     startup = startup_facts(tree, image)
     facts: Facts = {
         "live": tree.live,
@@ -66,15 +76,14 @@ def gather(
         "cann": cann_facts(tree, image),
         "settings": setting_facts(tree, image),
         "leftovers": leftovers(tree, image, own),
-        "elf": elf_facts(
-            tree, [*folders, *(source["path"] for source in image.get("sources", []) if source.get("path"))]
-        ),
+        "elf": elf,
         "built_for": built_for(tree, found),
         "driver": driver_present(tree, environment["process"]),
         **npu_facts(tree, environment["process"]),
         "asked": asked.facts(),
         "origins": None,
         "imports": None,
+        "imported_ahead": [],
         "probe": None,
     }
     if tree.live:
@@ -93,7 +102,11 @@ def gather(
             }
             stubs = [] if facts["driver"] else stub_folders(tree, image, facts["machine"])
             facts["stubs"] = stubs
-            facts["imports"] = imports(program, entry_points(image, found), empty, bytecode, stubs, limit, jobs)
+            names = entry_points(image, found)
+            known = imported_ahead(tree, ahead, circumstances(program, empty, stubs)) if ahead else set()
+            done = imports(program, [name for name in names if name not in known], empty, bytecode, stubs, limit, jobs)
+            facts["imports"] = {name: done.get(name) or dict(IMPORTED) for name in names}
+            facts["imported_ahead"] = [name for name in names if name in known]
             ready = facts["driver"] and npu_numbers(facts["devices"]["nodes"])
             if asked.npu and (ready or asked.device != "npu"):
                 facts["probe"] = probe_facts(program, asked, empty, limit, jobs)

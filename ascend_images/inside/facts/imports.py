@@ -47,6 +47,36 @@ for part in parts[length:]:
     found = getattr(found, part)
 """
 
+# In front of the one above: what it asks of the rest of the image. Python tells of files that are opened, directories
+# that are listed and programs that are started; an importer in front of all others is asked for each module.
+_RECORD = """
+import atexit, json, os, sys
+imported, mark = [], sys.argv[3]
+record = {"modules": set(), "opened": set(), "programs": set()}
+class Recorder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        record["modules"].add(name.partition(".")[0])
+def hook(event, words):
+    if event in ("open", "os.listdir", "os.scandir"):
+        if words and isinstance(words[0], (str, bytes)):
+            record["opened"].add(os.path.abspath(os.fsdecode(words[0])))
+    elif event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"):
+        record["programs"].add(repr(words[:3]))
+    elif event in ("os.fork", "os.forkpty"):
+        record["programs"].add("another python")
+def tell():
+    told = {key: sorted(values.copy()) for key, values in record.items()}
+    print("\\n" + mark + json.dumps({"imported": bool(imported), **told}))
+atexit.register(tell)
+sys.meta_path.insert(0, Recorder)
+sys.addaudithook(hook)
+"""
+_RECORD_END = "imported.append(found)"
+
+#: How an import ends that ends well.
+IMPORTED: Facts = {"exit": 0, "signal": "", "timed_out": False, "stderr": ""}
+
 
 def quiet_environment() -> dict[str, str]:
     """Return this process's environment for an import: it shall not write bytecode into the image."""
@@ -82,6 +112,14 @@ def entry_points(image: Mapping[str, Any], found: Sequence[Facts]) -> list[str]:
     return list(dict.fromkeys([*names, *image.get("checks", [])]))
 
 
+def import_environment(stubs: Sequence[str]) -> dict[str, str]:
+    """Return the environment of an import; `stubs` are folders of CANN's link stubs, where there is no driver."""
+    env = quiet_environment()
+    if stubs:
+        env["LD_LIBRARY_PATH"] = ":".join([*filter(None, entries(env.get("LD_LIBRARY_PATH", ""))), *stubs])
+    return env
+
+
 def imports(
     python: str, names: Sequence[str], place: str, bytecode: str, stubs: Sequence[str], limit: float, jobs: int
 ) -> Facts:
@@ -89,14 +127,32 @@ def imports(
 
     `bytecode` is a folder outside of the image for what is compiled.
     """
-    env = quiet_environment()
-    if stubs:
-        env["LD_LIBRARY_PATH"] = ":".join([*filter(None, entries(env.get("LD_LIBRARY_PATH", ""))), *stubs])
 
     def one(name: str) -> Facts:
         ran = run([python, "-c", _IMPORT_PROBE, name, bytecode], cwd=place, env=env, limit=limit)
         stderr = "" if ran.ok else without_secrets(ran.stderr[-6000:]).replace(place, "(an empty directory)")
         return {"exit": ran.exit, "signal": ran.signal, "timed_out": ran.timed_out, "stderr": stderr}
 
+    env = import_environment(stubs)
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         return dict(zip(names, pool.map(one, names)))
+
+
+def recorded_imports(
+    python: str, names: Sequence[str], place: str, bytecode: str, stubs: Sequence[str], limit: float, jobs: int
+) -> Facts:
+    """Import as `imports` does; return what each name has asked for, without those that ended too early to tell.
+
+    `imported` says whether it imported. `modules` are the first parts of the names of all modules that were looked up,
+    found or not; `opened` the files that were opened and the directories that were listed; `programs` the words of
+    what was started.
+    """
+
+    def one(name: str) -> Facts:
+        ran = run([python, "-c", program, name, bytecode, MARK], cwd=place, env=env, limit=limit)
+        record = json_object(marked(ran.stdout))
+        return {**record, "imported": record["imported"] and ran.ok} if record else {}
+
+    program, env = _RECORD + _IMPORT_PROBE + _RECORD_END, import_environment(stubs)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+        return {name: record for name, record in zip(names, pool.map(one, names)) if record}

@@ -57,6 +57,9 @@ failed() {
 }
 trap 'failed "$?" "$LINENO" "$BASH_COMMAND"' ERR
 
+# What a step hands to another lies in /out/root as it is to lie there. Not in /out: to find out whether a folder that is
+# copied has changed, BuildKit reads the folder around it, which would be the whole image.
+
 # stop WHAT [LINE...]: ends the build with a reason of our own.
 stop() {
   printf 'build stopped: %s\n' "$1" >&2
@@ -101,13 +104,13 @@ use_network() {
   fi
 }
 
-# fetch_source URL REVISION COMMIT SUBMODULES: one commit of a repository, in /src. COMMIT is empty while only the
+# fetch_source URL REVISION COMMIT SUBMODULES: one commit of a repository, in /out/root. COMMIT is empty while only the
 # name of a ref is pinned.
 fetch_source() {
   local url=$1 revision=$2 commit=$3 submodules=$4 found
   export GIT_LFS_SKIP_SMUDGE=1 GIT_TERMINAL_PROMPT=0
-  git -c init.defaultBranch=main init --quiet /src
-  cd /src
+  git -c init.defaultBranch=main init --quiet /out/root
+  cd /out/root
   git remote add origin "$url"
   again git fetch --quiet --depth 1 --no-tags origin "$revision"
   git -c advice.detachedHead=false checkout --quiet --detach FETCH_HEAD
@@ -118,17 +121,17 @@ fetch_source() {
   if [[ $submodules == yes ]]; then again git submodule --quiet update --init --recursive --depth 1; fi
 }
 
-# fetch_run URL FILE SHA256: a CANN package, in /run-files.
+# fetch_run URL FILE SHA256: a CANN package, in /out/root.
 fetch_run() {
   local url=$1 file=$2 sha256=$3 found
   if [[ -z $sha256 && ${UNLOCKED-} != 1 ]]; then
     stop "no sha256 is known for $file" "wanted: a checksum for everything that is downloaded" \
       "next:   invoke lock, then invoke render, or build unlocked (invoke build --unlocked, docker build --build-arg UNLOCKED=1)"
   fi
-  mkdir -p /run-files
+  mkdir -p /out/root
   again curl --fail --silent --show-error --location --continue-at - --referer https://www.hiascend.com/ \
-    --output "/run-files/$file" "$url"
-  found=$(sha256sum "/run-files/$file")
+    --output "/out/root/$file" "$url"
+  found=$(sha256sum "/out/root/$file")
   found=${found%% *}
   printf '%s  %s\n' "$found" "$file"
   if [[ -n $sha256 && $found != "$sha256" ]]; then
@@ -163,11 +166,11 @@ take_source() {
   chmod -R u=rwX,go=rX "$1"
 }
 
-# install_editable PATH: registers a checkout in Python's prefix below /out, with nothing that it asks for.
+# install_editable PATH: registers a checkout in Python's prefix below /out/root, with nothing that it asks for.
 # Compat mode: by default a checkout in / with the package's name hides the package from whoever stands in /.
 install_editable() {
   /build/uv pip install --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
-    --python "$(command -v python3)" --prefix "/out$(python_prefix)" \
+    --python "$(command -v python3)" --prefix "/out/root$(python_prefix)" \
     --config-settings editable_mode=compat --editable "$1"
 }
 
@@ -222,16 +225,17 @@ settle_repository() {
   rm -rf "$folder/objects/info" "$folder/info"
 }
 
-# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out; what its build left behind is not.
+# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out/root; what its
+# build left behind is not.
 hand_over() {
   if [[ -e $1/.git ]]; then
     git -C "$1" clean --quiet --force -d -X -- build csrc/build csrc/build_out csrc/output .deps
   fi
   settle_git "$1" "$2"
   chmod -R u=rwX,go=rX "$1"
-  mkdir -p "/out$(dirname "$1")"
-  mv "$1" "/out$1"
-  settle /out
+  mkdir -p "/out/root$(dirname "$1")"
+  mv "$1" "/out/root$1"
+  settle /out/root
 }
 
 # settle FOLDER: what differs from build to build, removed or made constant.
@@ -337,6 +341,57 @@ if __name__ == "__main__":
     main(pathlib.Path(sys.argv[1]), sys.argv[2])
 EOF
 
+COPY <<'EOF' /registered.py
+"""Makes what Python sees of a source while it imports something else: how it is registered, and names of modules.
+
+Those are the names in the checkout's folders that are on Python's path; of its files only metadata is there.
+Arguments: the folder to write to, the source's layer, and the place of the checkout in it.
+"""
+
+import os
+import pathlib
+import shutil
+import sys
+
+
+def metadata(path: pathlib.Path) -> bool:
+    """Tell whether a folder describes a distribution."""
+    return path.is_dir() and path.name.endswith((".egg-info", ".dist-info"))
+
+
+def search_path(layer: pathlib.Path, checkout: str) -> list[str]:
+    """Return the folders of a checkout that Python searches for modules: by .pth files, and by PYTHONPATH."""
+    # What lies elsewhere with this ending are weights of models.
+    files = [file for file in layer.rglob("*.pth") if file.parent.name in ("site-packages", "dist-packages")]
+    lines = [line.strip() for file in files for line in file.read_text("utf-8", "replace").splitlines()]
+    entries = [*lines, *os.environ.get("PYTHONPATH", "").split(":")]
+    return [entry.rstrip("/") for entry in entries if (entry.rstrip("/") + "/").startswith(checkout + "/")]
+
+
+def write(root: pathlib.Path, layer: pathlib.Path, checkout: str) -> None:
+    """Write what there is of the source to `root`."""
+    place = layer / checkout.lstrip("/")
+
+    def checkouts(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if pathlib.Path(folder, name) == place]
+
+    shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True, ignore=checkouts)
+    for entry in search_path(layer, checkout):
+        folder = root / entry.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        for found in sorted((layer / entry.lstrip("/")).iterdir()):
+            if metadata(found):
+                shutil.copytree(found, folder / found.name, symlinks=True, dirs_exist_ok=True)
+            elif found.is_dir():
+                (folder / found.name).mkdir(exist_ok=True)
+            else:
+                (folder / found.name).touch()
+
+
+if __name__ == "__main__":
+    write(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3])
+EOF
+
 COPY <<'EOF' /pyproject.toml
 [project]
 name = "image"
@@ -381,11 +436,11 @@ uv==0.13.9 --hash=sha256:d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7
 EOT
 python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --root-user-action ignore --no-compile --no-deps \
   --require-hashes --find-links /wheels --target /build/uv --requirement /build/uv.txt
-install -D /build/uv/bin/uv /out/uv
+install -D /build/uv/bin/uv /out/root/uv
 EOR
 
 FROM scratch AS uv
-COPY --link --from=fetch-uv /out/ /
+COPY --link --from=fetch-uv /out/root/ /
 
 FROM fetch AS fetch-vllm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
@@ -398,7 +453,7 @@ fetch_source https://github.com/vllm-project/vllm v0.23.0 '' no
 EOR
 
 FROM scratch AS src-vllm
-COPY --link --from=fetch-vllm /src/ /
+COPY --link --from=fetch-vllm /out/root/ /
 
 # vllm-ascend at v0.23.0
 FROM fetch AS fetch-vllm-ascend
@@ -412,7 +467,7 @@ fetch_source https://github.com/vllm-project/vllm-ascend 5cb98caaadeff42b5b62b99
 EOR
 
 FROM scratch AS src-vllm-ascend
-COPY --link --from=fetch-vllm-ascend /src/ /
+COPY --link --from=fetch-vllm-ascend /out/root/ /
 
 # mindspeed at core_r0.16.0
 FROM fetch AS fetch-mindspeed
@@ -426,7 +481,7 @@ fetch_source https://gitcode.com/Ascend/MindSpeed e4772499f7eb9fa9a68919dd1eadde
 EOR
 
 FROM scratch AS src-mindspeed
-COPY --link --from=fetch-mindspeed /src/ /
+COPY --link --from=fetch-mindspeed /out/root/ /
 
 # megatron-lm at core_v0.16.0
 FROM fetch AS fetch-megatron-lm
@@ -440,7 +495,7 @@ fetch_source https://github.com/NVIDIA/Megatron-LM 3bec9aa97dda898d16ff5a89bac0e
 EOR
 
 FROM scratch AS src-megatron-lm
-COPY --link --from=fetch-megatron-lm /src/ /
+COPY --link --from=fetch-megatron-lm /out/root/ /
 
 FROM fetch AS fetch-mcore-bridge
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
@@ -453,7 +508,7 @@ fetch_source https://github.com/modelscope/mcore-bridge v1.6.2 '' no
 EOR
 
 FROM scratch AS src-mcore-bridge
-COPY --link --from=fetch-mcore-bridge /src/ /
+COPY --link --from=fetch-mcore-bridge /out/root/ /
 
 # flash-linear-attention at v0.5.2
 FROM fetch AS fetch-flash-linear-attention
@@ -467,7 +522,7 @@ fetch_source https://github.com/fla-org/flash-linear-attention 9c8e42e762fce087c
 EOR
 
 FROM scratch AS src-flash-linear-attention
-COPY --link --from=fetch-flash-linear-attention /src/ /
+COPY --link --from=fetch-flash-linear-attention /out/root/ /
 
 # ms-swift at v4.5.2
 FROM fetch AS fetch-ms-swift
@@ -481,7 +536,7 @@ fetch_source https://github.com/modelscope/ms-swift ff5128777dd3dc5538f1a95fbcc2
 EOR
 
 FROM scratch AS src-ms-swift
-COPY --link --from=fetch-ms-swift /src/ /
+COPY --link --from=fetch-ms-swift /out/root/ /
 
 
 # The base image, with what belongs to it.
@@ -671,6 +726,9 @@ SETUPTOOLS_SCM_PRETEND_VERSION=0.23.0 VLLM_TARGET_DEVICE=empty install_editable 
 hand_over /vllm https://github.com/vllm-project/vllm
 EOR
 
+FROM scratch AS layer-vllm
+COPY --link --from=install-vllm /out/root/ /
+
 FROM runtime AS install-vllm-ascend
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -695,6 +753,9 @@ tls_as_written /vllm-ascend
 hand_over /vllm-ascend https://github.com/vllm-project/vllm-ascend
 EOR
 
+FROM scratch AS layer-vllm-ascend
+COPY --link --from=install-vllm-ascend /out/root/ /
+
 FROM environment AS install-mindspeed
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -707,6 +768,9 @@ SETUPTOOLS_SCM_PRETEND_VERSION=0.16.0 install_editable /MindSpeed
 hand_over /MindSpeed https://gitcode.com/Ascend/MindSpeed
 EOR
 
+FROM scratch AS layer-mindspeed
+COPY --link --from=install-mindspeed /out/root/ /
+
 FROM environment AS install-megatron-lm
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -716,6 +780,9 @@ source /build/build.sh
 take_source /Megatron-LM
 hand_over /Megatron-LM https://github.com/NVIDIA/Megatron-LM
 EOR
+
+FROM scratch AS layer-megatron-lm
+COPY --link --from=install-megatron-lm /out/root/ /
 
 FROM environment AS install-mcore-bridge
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
@@ -729,6 +796,9 @@ SETUPTOOLS_SCM_PRETEND_VERSION=1.6.2 install_editable /mcore-bridge
 hand_over /mcore-bridge https://github.com/modelscope/mcore-bridge
 EOR
 
+FROM scratch AS layer-mcore-bridge
+COPY --link --from=install-mcore-bridge /out/root/ /
+
 FROM environment AS install-flash-linear-attention
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
 RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
@@ -740,6 +810,9 @@ take_source /flash-linear-attention
 SETUPTOOLS_SCM_PRETEND_VERSION=0.5.2 install_editable /flash-linear-attention
 hand_over /flash-linear-attention https://github.com/fla-org/flash-linear-attention
 EOR
+
+FROM scratch AS layer-flash-linear-attention
+COPY --link --from=install-flash-linear-attention /out/root/ /
 
 FROM environment AS install-ms-swift
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
@@ -753,6 +826,9 @@ SETUPTOOLS_SCM_PRETEND_VERSION=4.5.2 install_editable /ms-swift
 hand_over /ms-swift https://github.com/modelscope/ms-swift
 EOR
 
+FROM scratch AS layer-ms-swift
+COPY --link --from=install-ms-swift /out/root/ /
+
 # What the image knows of itself, and the start-up files of shells.
 FROM cann AS facts-out
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
@@ -761,44 +837,193 @@ RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/t
     --mount=from=build-lib,source=/session.py,target=/build/session.py --mount=from=facts,target=/build/facts \
     --mount=from=lock-checked,source=/out/lock.txt,target=/build/lock.txt <<'EOR'
 source /build/build.sh
-cp -R /build/facts /out
-install -m 644 /build/lock.txt /out/opt/ascend-images/lock.txt
-python3 /build/session.py /out "$(uname -m)"
-mkdir -p /out/mnt/workspace/.cache/modelscope/hub
-chmod -R u=rwX,go=rX /out
-settle /out
+mkdir /out
+cp -R /build/facts /out/root
+install -m 644 /build/lock.txt /out/root/opt/ascend-images/lock.txt
+python3 /build/session.py /out/root "$(uname -m)"
+mkdir -p /out/root/mnt/workspace/.cache/modelscope/hub
+chmod -R u=rwX,go=rX /out/root
+settle /out/root
 EOR
 
 
 # The image.
 
 FROM environment AS image
-COPY --link --from=install-vllm /out/ /
-COPY --link --from=install-vllm-ascend /out/ /
-COPY --link --from=install-mindspeed /out/ /
-COPY --link --from=install-megatron-lm /out/ /
-COPY --link --from=install-mcore-bridge /out/ /
-COPY --link --from=install-flash-linear-attention /out/ /
-COPY --link --from=install-ms-swift /out/ /
-COPY --link --from=facts-out /out/ /
+COPY --link --from=install-vllm /out/root/ /
+COPY --link --from=install-vllm-ascend /out/root/ /
+COPY --link --from=install-mindspeed /out/root/ /
+COPY --link --from=install-megatron-lm /out/root/ /
+COPY --link --from=install-mcore-bridge /out/root/ /
+COPY --link --from=install-flash-linear-attention /out/root/ /
+COPY --link --from=install-ms-swift /out/root/ /
+COPY --link --from=facts-out /out/root/ /
 ENTRYPOINT ["/bin/bash", "-c", "source /usr/local/Ascend/ascend-toolkit/set_env.sh && source /usr/local/Ascend/cann-9.1.0/share/info/ascendnpu-ir/bin/set_env.sh && source /usr/local/Ascend/nnal/atb/set_env.sh --cxx_abi=1 && export PYTHONPATH=\"${PYTHONPATH%:}\" && exec \"$@\"", "--"]
 CMD ["/bin/bash"]
 SHELL ["/bin/bash", "-c"]
 
 # The image's own check; the last stage takes its report, so it cannot be skipped.
-FROM image AS check
+#
+# What takes longest is importing. It is done after each source but the last, where of those to come there is only how
+# they are registered: so a change in a source leaves what was imported before it. What asked for one to come is
+# imported again.
+
+FROM environment AS registered
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
-RUN --network=none --mount=type=tmpfs,target=/tmp <<'EOR'
+RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/tmp \
+    --mount=from=build-lib,source=/build.sh,target=/build/build.sh \
+    --mount=from=build-lib,source=/registered.py,target=/build/registered.py \
+    --mount=from=layer-vllm,target=/build/layers/vllm \
+    --mount=from=layer-vllm-ascend,target=/build/layers/vllm-ascend \
+    --mount=from=layer-mindspeed,target=/build/layers/mindspeed \
+    --mount=from=layer-megatron-lm,target=/build/layers/megatron-lm \
+    --mount=from=layer-mcore-bridge,target=/build/layers/mcore-bridge \
+    --mount=from=layer-flash-linear-attention,target=/build/layers/flash-linear-attention \
+    --mount=from=layer-ms-swift,target=/build/layers/ms-swift <<'EOR'
+source /build/build.sh
+mkdir -p /out/root
+mkdir -p /out/root/mnt/workspace/.cache/modelscope/hub
+python3 /build/registered.py /out/root /build/layers/vllm /vllm
+python3 /build/registered.py /out/root /build/layers/vllm-ascend /vllm-ascend
+python3 /build/registered.py /out/root /build/layers/mindspeed /MindSpeed
+python3 /build/registered.py /out/root /build/layers/megatron-lm /Megatron-LM
+python3 /build/registered.py /out/root /build/layers/mcore-bridge /mcore-bridge
+python3 /build/registered.py /out/root /build/layers/flash-linear-attention /flash-linear-attention
+python3 /build/registered.py /out/root /build/layers/ms-swift /ms-swift
+EOR
+
+# The layers of the image over its packages once more, file by file: to mount them linked, BuildKit would lay out all
+# packages anew for each change.
+FROM environment AS with-packages
+COPY --from=registered /out/root/ /
+
+FROM with-packages AS imports-packages
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=facts,source=/opt/ascend-images/check.py,target=/tmp/checker/check.py \
+    --mount=from=facts,source=/opt/ascend-images/inside,target=/tmp/checker/inside <<'EOR'
 # In the image's own environment, so without what the other steps share.
 trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
-mkdir -p /out/opt/ascend-images
-python3 -B /opt/ascend-images/check.py --report /out/opt/ascend-images/report.json
-chmod -R u=rwX,go=rX /out
-find /out -exec touch --no-dereference --date=@315532800 {} +
+python3 -B /tmp/checker/check.py --bytecode /out/bytecode --absent /vllm --absent /vllm-ascend --absent /MindSpeed --absent /Megatron-LM --absent /mcore-bridge --absent /flash-linear-attention --absent /ms-swift \
+  --import-ahead /out/imports.json torch torch_npu trl.GRPOTrainer evalscope
+EOR
+
+FROM with-packages AS with-vllm
+COPY --from=layer-vllm / /
+
+FROM with-vllm AS imports-vllm
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=imports-packages,source=/out/bytecode,target=/tmp/bytecode,rw \
+    --mount=from=imports-packages,source=/out/imports.json,target=/tmp/imports.json \
+    --mount=from=facts,source=/opt/ascend-images/check.py,target=/tmp/checker/check.py \
+    --mount=from=facts,source=/opt/ascend-images/inside,target=/tmp/checker/inside <<'EOR'
+# In the image's own environment, so without what the other steps share.
+trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+python3 -B /tmp/checker/check.py --bytecode /tmp/bytecode --imported-ahead /tmp/imports.json --absent /vllm-ascend --absent /MindSpeed --absent /Megatron-LM --absent /mcore-bridge --absent /flash-linear-attention --absent /ms-swift \
+  --import-ahead /out/imports.json vllm vllm.entrypoints.openai.api_server xgrammar
+EOR
+
+FROM with-vllm AS with-vllm-ascend
+COPY --from=layer-vllm-ascend / /
+
+FROM with-vllm-ascend AS imports-vllm-ascend
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=imports-packages,source=/out/bytecode,target=/tmp/bytecode,rw \
+    --mount=from=imports-vllm,source=/out/imports.json,target=/tmp/imports.json \
+    --mount=from=facts,source=/opt/ascend-images/check.py,target=/tmp/checker/check.py \
+    --mount=from=facts,source=/opt/ascend-images/inside,target=/tmp/checker/inside <<'EOR'
+# In the image's own environment, so without what the other steps share.
+trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+python3 -B /tmp/checker/check.py --bytecode /tmp/bytecode --imported-ahead /tmp/imports.json --absent /MindSpeed --absent /Megatron-LM --absent /mcore-bridge --absent /flash-linear-attention --absent /ms-swift \
+  --import-ahead /out/imports.json vllm_ascend
+EOR
+
+FROM with-vllm-ascend AS with-mindspeed
+COPY --from=layer-mindspeed / /
+
+FROM with-mindspeed AS imports-mindspeed
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=imports-packages,source=/out/bytecode,target=/tmp/bytecode,rw \
+    --mount=from=imports-vllm-ascend,source=/out/imports.json,target=/tmp/imports.json \
+    --mount=from=facts,source=/opt/ascend-images/check.py,target=/tmp/checker/check.py \
+    --mount=from=facts,source=/opt/ascend-images/inside,target=/tmp/checker/inside <<'EOR'
+# In the image's own environment, so without what the other steps share.
+trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+python3 -B /tmp/checker/check.py --bytecode /tmp/bytecode --imported-ahead /tmp/imports.json --absent /Megatron-LM --absent /mcore-bridge --absent /flash-linear-attention --absent /ms-swift \
+  --import-ahead /out/imports.json mindspeed
+EOR
+
+FROM with-mindspeed AS with-megatron-lm
+COPY --from=layer-megatron-lm / /
+
+FROM with-megatron-lm AS imports-megatron-lm
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=imports-packages,source=/out/bytecode,target=/tmp/bytecode,rw \
+    --mount=from=imports-mindspeed,source=/out/imports.json,target=/tmp/imports.json \
+    --mount=from=facts,source=/opt/ascend-images/check.py,target=/tmp/checker/check.py \
+    --mount=from=facts,source=/opt/ascend-images/inside,target=/tmp/checker/inside <<'EOR'
+# In the image's own environment, so without what the other steps share.
+trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+python3 -B /tmp/checker/check.py --bytecode /tmp/bytecode --imported-ahead /tmp/imports.json --absent /mcore-bridge --absent /flash-linear-attention --absent /ms-swift \
+  --import-ahead /out/imports.json megatron.core
+EOR
+
+FROM with-megatron-lm AS with-mcore-bridge
+COPY --from=layer-mcore-bridge / /
+
+FROM with-mcore-bridge AS imports-mcore-bridge
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=imports-packages,source=/out/bytecode,target=/tmp/bytecode,rw \
+    --mount=from=imports-megatron-lm,source=/out/imports.json,target=/tmp/imports.json \
+    --mount=from=facts,source=/opt/ascend-images/check.py,target=/tmp/checker/check.py \
+    --mount=from=facts,source=/opt/ascend-images/inside,target=/tmp/checker/inside <<'EOR'
+# In the image's own environment, so without what the other steps share.
+trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+python3 -B /tmp/checker/check.py --bytecode /tmp/bytecode --imported-ahead /tmp/imports.json --absent /flash-linear-attention --absent /ms-swift \
+  --import-ahead /out/imports.json mcore_bridge
+EOR
+
+FROM with-mcore-bridge AS with-flash-linear-attention
+COPY --from=layer-flash-linear-attention / /
+
+FROM with-flash-linear-attention AS imports-flash-linear-attention
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=imports-packages,source=/out/bytecode,target=/tmp/bytecode,rw \
+    --mount=from=imports-mcore-bridge,source=/out/imports.json,target=/tmp/imports.json \
+    --mount=from=facts,source=/opt/ascend-images/check.py,target=/tmp/checker/check.py \
+    --mount=from=facts,source=/opt/ascend-images/inside,target=/tmp/checker/inside <<'EOR'
+# In the image's own environment, so without what the other steps share.
+trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+python3 -B /tmp/checker/check.py --bytecode /tmp/bytecode --imported-ahead /tmp/imports.json --absent /ms-swift \
+  --import-ahead /out/imports.json fla fla.ops
+EOR
+
+FROM with-flash-linear-attention AS with-ms-swift
+COPY --from=layer-ms-swift / /
+
+FROM with-ms-swift AS check
+COPY --from=facts-out /out/root/ /
+SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]
+RUN --network=none --mount=type=tmpfs,target=/tmp \
+    --mount=from=imports-packages,source=/out/bytecode,target=/tmp/bytecode,rw \
+    --mount=from=imports-flash-linear-attention,source=/out/imports.json,target=/tmp/imports.json <<'EOR'
+# In the image's own environment, so without what the other steps share.
+trap 'printf "line %s failed (%s): %s\n" "$LINENO" "$?" "$BASH_COMMAND" >&2' ERR
+mkdir -p /out/root/opt/ascend-images
+python3 -B /opt/ascend-images/check.py --bytecode /tmp/bytecode --imported-ahead /tmp/imports.json \
+  --report /out/root/opt/ascend-images/report.json
+chmod -R u=rwX,go=rX /out/root
+find /out/root -exec touch --no-dereference --date=@315532800 {} +
 EOR
 
 FROM image
-COPY --link --from=check /out/ /
+COPY --link --from=check /out/root/ /
 LABEL org.opencontainers.image.title="ms-swift for Atlas A2" \
       org.opencontainers.image.description="ms-swift on CANN 9.1.0 for Atlas A2 (ascend910b1), ubuntu22.04, Python 3.12; image.json and report.json are in /opt/ascend-images" \
       org.opencontainers.image.version="v4.5.2-cann9.1.0-torch_npu2.10.0.post2-910b-ubuntu22.04-py3.12" \

@@ -362,9 +362,49 @@ def test_system_packages_come_by_the_package_manager_of_the_os_and_its_mirror_st
 
 def test_the_check_gates_the_image() -> None:
     found = stages(render(mini()))
-    assert [one.text for one in found[""] if one.name in ("FROM", "COPY")] == ["image", "/out/ /"]
+    assert [one.text for one in found[""] if one.name in ("FROM", "COPY")] == ["image", "/out/root/ /"]
     assert ("from", "check") in found[""][1].flags
-    assert "check.py --report" in script(found["check"])
+    assert "--report /out/root/opt/ascend-images/report.json" in script(found["check"])
+
+
+def test_what_is_checked_is_what_the_image_is_put_together_from() -> None:
+    found = stages(render(mini(workdir="/workspace")))
+
+    def copied(name: str) -> list[str]:
+        return [dict(one.flags)["from"] for one in found[name] if one.name == "COPY"]
+
+    names = [name.removeprefix("layer-") for name in found if name.startswith("layer-")]
+    assert copied("image") == [*(f"install-{name}" for name in names), "facts-out"]
+    assert [copied(f"layer-{name}") for name in names] == [[f"install-{name}"] for name in names]
+    # One after the other from the environment that the image begins with as well; the check comes after the last.
+    chain, place = ["check"], found["check"][0].text.split()[0]
+    while place != "environment":
+        chain.append(place)
+        place = found[place][0].text.split()[0]
+    assert chain == ["check", *(f"with-{name}" for name in reversed(names)), "with-packages"]
+    assert [copied(name) for name in chain] == [
+        ["facts-out"], *([f"layer-{name}"] for name in reversed(names)), ["registered"],
+    ]  # fmt: skip
+    assert [one.text for one in found["check"] if one.name == "WORKDIR"] == ["/workspace"]
+
+
+def test_what_imports_before_a_source_is_there_is_imported_before_it() -> None:
+    found = stages(render(mini(checks=("trl.GRPOTrainer", "torch"))))
+    packages, vllm, ascend = (script(found[f"imports-{name}"]) for name in ("packages", "vllm", "vllm-ascend"))
+    assert "--bytecode /out/bytecode --absent /vllm --absent /vllm-ascend --absent /Megatron-LM \\\n" in packages
+    assert "  --import-ahead /out/imports.json torch torch_npu trl.GRPOTrainer\n" in packages
+    assert "--absent /vllm-ascend --absent /Megatron-LM \\\n  --import-ahead /out/imports.json vllm " in vllm
+    assert "--imported-ahead /tmp/imports.json --absent /Megatron-LM \\\n" in ascend
+    # What comes last is imported by the check, together with what was left.
+    assert "imports-megatron-lm" not in found
+    mounts = dict(value.partition(",")[::2] for key, value in found["check"][-1].flags if key == "mount")
+    assert mounts["from=imports-vllm-ascend"] == "source=/out/imports.json,target=/tmp/imports.json"
+
+
+def test_an_image_without_sources_is_checked_over_its_packages() -> None:
+    found = stages(render(mini(sources=())))
+    assert found["check"][0].text == "with-packages AS check"
+    assert "--import-ahead /out/imports.json torch torch_npu" in script(found["imports-packages"])
 
 
 # --- the image's configuration
@@ -491,8 +531,8 @@ def test_entrypoint_command_and_shell_are_those_of_the_release() -> None:
 def test_folders_that_env_names_and_nothing_brings_are_made() -> None:
     made = script(stages(render(mini(workdir="/workspace")))["facts-out"])
     assert re.findall(r"^mkdir -p (\S+)$", made, re.MULTILINE) == [
-        "/out/mnt/workspace/.cache/modelscope/hub",
-        "/out/workspace",
+        "/out/root/mnt/workspace/.cache/modelscope/hub",
+        "/out/root/workspace",
     ]
 
 
