@@ -166,8 +166,9 @@ take_source() {
 
 # install_editable PATH: registers a checkout in Python's prefix below /out/root, with nothing that it asks for.
 # Compat mode: by default a checkout in / with the package's name hides the package from whoever stands in /.
+# uv starts Python for each question to a build backend: what one compiles is kept for the others, outside of the image.
 install_editable() {
-  /build/uv pip install --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
+  env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=/build/bytecode /build/uv pip install --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
     --python "$(command -v python3)" --prefix "/out/root$(python_prefix)" \
     --config-settings editable_mode=compat --editable "$1"
 }
@@ -223,8 +224,8 @@ settle_repository() {
   rm -rf "$folder/objects/info" "$folder/info"
 }
 
-# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out/root; what its
-# build left behind is not.
+# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out/root. What its build left behind is
+# not there.
 hand_over() {
   if [[ -e $1/.git ]]; then
     git -C "$1" clean --quiet --force -d -X -- build csrc/build csrc/build_out csrc/output .deps
@@ -351,19 +352,22 @@ import pathlib
 import shutil
 import sys
 
-
-def metadata(path: pathlib.Path) -> bool:
-    """Tell whether a folder describes a distribution."""
-    return path.is_dir() and path.name.endswith((".egg-info", ".dist-info"))
+METADATA = (".egg-info", ".dist-info")
 
 
 def search_path(layer: pathlib.Path, checkout: str) -> list[str]:
     """Return the folders of a checkout that Python searches for modules: by .pth files, and by PYTHONPATH."""
     # What lies elsewhere with this ending are weights of models.
-    files = [file for file in layer.rglob("*.pth") if file.parent.name in ("site-packages", "dist-packages")]
+    folders = ("site-packages", "dist-packages")
+    files = [file for file in layer.rglob("*.pth") if file.parent.name in folders and file.is_file()]
     lines = [line.strip() for file in files for line in file.read_text("utf-8", "replace").splitlines()]
     entries = [*lines, *os.environ.get("PYTHONPATH", "").split(":")]
     return [entry.rstrip("/") for entry in entries if (entry.rstrip("/") + "/").startswith(checkout + "/")]
+
+
+def is_folder(path: pathlib.Path) -> bool:
+    """Tell whether a path is a folder itself: on one that stands in for a link no link could be copied later."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def write(root: pathlib.Path, layer: pathlib.Path, checkout: str) -> None:
@@ -375,15 +379,23 @@ def write(root: pathlib.Path, layer: pathlib.Path, checkout: str) -> None:
 
     shutil.copytree(layer, root, symlinks=True, dirs_exist_ok=True, ignore=checkouts)
     for entry in search_path(layer, checkout):
-        folder = root / entry.lstrip("/")
-        folder.mkdir(parents=True, exist_ok=True)
-        for found in sorted((layer / entry.lstrip("/")).iterdir()):
-            if metadata(found):
-                shutil.copytree(found, folder / found.name, symlinks=True, dirs_exist_ok=True)
-            elif found.is_dir():
-                (folder / found.name).mkdir(exist_ok=True)
-            else:
-                (folder / found.name).touch()
+        if is_folder(layer / entry.lstrip("/")):
+            write_names(root / entry.lstrip("/"), layer / entry.lstrip("/"))
+
+
+def write_names(folder: pathlib.Path, searched: pathlib.Path) -> None:
+    """Write the names that Python finds in a folder; of what they name, metadata alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for found in sorted(searched.iterdir()):
+        there = folder / found.name
+        if is_folder(found) and found.name.endswith(METADATA):
+            shutil.copytree(found, there, symlinks=True, dirs_exist_ok=True)
+        elif is_folder(found):
+            there.mkdir(exist_ok=True)
+        elif found.is_file() and found.name.endswith(METADATA):
+            shutil.copy(found, there)
+        else:
+            there.touch()
 
 
 if __name__ == "__main__":
@@ -852,7 +864,7 @@ settle /out/root
 EOR
 
 
-# The image.
+# The image. What is added here has to be added where it is checked as well, below.
 
 FROM environment AS image
 COPY --link --from=install-vllm /out/root/ /
@@ -882,18 +894,24 @@ RUN --network=none --mount=type=tmpfs,target=/build --mount=type=tmpfs,target=/t
     --mount=from=layer-megatron-lm,target=/build/layers/megatron-lm \
     --mount=from=layer-verl,target=/build/layers/verl <<'EOR'
 source /build/build.sh
+# What a setting names is there in the image as well.
 mkdir -p /out/root
-python3 /build/registered.py /out/root /build/layers/vllm /vllm
-python3 /build/registered.py /out/root /build/layers/vllm-ascend /vllm-ascend
-python3 /build/registered.py /out/root /build/layers/mindspeed /MindSpeed
-python3 /build/registered.py /out/root /build/layers/megatron-lm /Megatron-LM
-python3 /build/registered.py /out/root /build/layers/verl /verl
+python3 /build/registered.py /out/sources/vllm /build/layers/vllm /vllm
+python3 /build/registered.py /out/sources/vllm-ascend /build/layers/vllm-ascend /vllm-ascend
+python3 /build/registered.py /out/sources/mindspeed /build/layers/mindspeed /MindSpeed
+python3 /build/registered.py /out/sources/megatron-lm /build/layers/megatron-lm /Megatron-LM
+python3 /build/registered.py /out/sources/verl /build/layers/verl /verl
 EOR
 
 # The layers of the image over its packages once more, file by file: to mount them linked, BuildKit would lay out all
 # packages anew for each change.
 FROM environment AS with-packages
 COPY --from=registered /out/root/ /
+COPY --from=registered /out/sources/vllm/ /
+COPY --from=registered /out/sources/vllm-ascend/ /
+COPY --from=registered /out/sources/mindspeed/ /
+COPY --from=registered /out/sources/megatron-lm/ /
+COPY --from=registered /out/sources/verl/ /
 
 FROM with-packages AS imports-packages
 SHELL ["/bin/bash", "-Eeuo", "pipefail", "-c"]

@@ -128,8 +128,9 @@ take_source() {
 
 # install_editable PATH: registers a checkout in Python's prefix below /out/root, with nothing that it asks for.
 # Compat mode: by default a checkout in / with the package's name hides the package from whoever stands in /.
+# uv starts Python for each question to a build backend: what one compiles is kept for the others, outside of the image.
 install_editable() {
-  /build/uv pip install --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
+  env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=/build/bytecode /build/uv pip install --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
     --python "$(command -v python3)" --prefix "/out/root$(python_prefix)" \
     --config-settings editable_mode=compat --editable "$1"
 }
@@ -185,8 +186,8 @@ settle_repository() {
   rm -rf "$folder/objects/info" "$folder/info"
 }
 
-# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out/root; what its
-# build left behind is not.
+# hand_over PATH [URL]: a finished checkout, and what was registered of it, in /out/root. What its build left behind is
+# not there.
 hand_over() {
   if [[ -e $1/.git ]]; then
     git -C "$1" clean --quiet --force -d -X -- build csrc/build csrc/build_out csrc/output .deps

@@ -17,9 +17,10 @@ from typing import Any
 
 from ..process import run
 from ..tree import Tree
-from ..words import MARK, OWN_VARIABLES, Facts, json_object, marked
+from ..words import MARK, OWN_VARIABLES, Facts, entries, json_object, marked
 from .cann import driver_present, stub_folders
 from .elf import elf_machine
+from .environment import given_by_engine
 from .imports import import_environment, recorded_imports
 
 #: What of a distribution lies on Python's path: it is there before its checkout is.
@@ -47,6 +48,9 @@ def import_ahead(
         known = dict(before["imports"]) if before.get("circumstances") == now else {}
         tried = [name for name in dict.fromkeys([*before.get("left", []), *names]) if name not in known]
         records = recorded_imports(python, tried, empty, bytecode, stubs, limit, jobs)
+    # Where the loader of libraries looks into a checkout, anything that is loaded may change when that comes.
+    looked = (entries(now["environment"].get(name, "")) for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"))
+    loader = any(_inside(entry, absent) for listed in looked for entry in listed)
     left = []
     for name, record in records.items():
         kept = {
@@ -54,9 +58,9 @@ def import_ahead(
             "modules": record["modules"],
             "opened": [path for path in record["opened"] if _inside(path, absent)],
         }
-        if hangs_on_absent(tree, kept, now["path"]):
+        if loader or hangs_on_absent(tree, kept, now["path"]):
             left.append(name)
-        elif record["imported"] and not any(_unseen(words, absent) for words in record["programs"]):
+        elif record["imported"] and not any(_may_have_asked(words, absent) for words in record["programs"]):
             known[name] = kept
     return {"circumstances": now, "imports": known, "left": left}
 
@@ -68,25 +72,41 @@ def circumstances(python: str, place: str, stubs: Sequence[str]) -> Facts:
     return {
         "python": os.path.realpath(python),
         "path": json_object(marked(ran.stdout)).get("path", []),
-        "environment": {name: value for name, value in sorted(env.items()) if name not in OWN_VARIABLES},
+        "environment": {
+            name: value
+            for name, value in sorted(env.items())
+            if name not in OWN_VARIABLES and not given_by_engine(name, env)
+        },
     }
 
 
-def imported_ahead(tree: Tree, ahead: Mapping[str, Any], now: Facts) -> set[str]:
+def imported_ahead(tree: Tree, ahead: Mapping[str, Any], now: Facts, image: Mapping[str, Any]) -> set[str]:
     """Return what imported ahead, in the circumstances of `now`, and asked for nothing that came later."""
     if not now["path"] or ahead.get("circumstances") != now:
         return set()
-    return {name for name, record in ahead["imports"].items() if not hangs_on_absent(tree, record, now["path"])}
+    # The pins know a module that is found in no folder; they are not there ahead, or each commit would change them.
+    modules = {source["path"]: source["module"] for source in image.get("sources", []) if source.get("module")}
+    return {
+        name
+        for name, record in ahead["imports"].items()
+        if not hangs_on_absent(tree, record, now["path"])
+        and not {modules[path].partition(".")[0] for path in record["absent"] if path in modules} & {*record["modules"]}
+    }
 
 
 def hangs_on_absent(tree: Tree, record: Mapping[str, Any], search_path: Sequence[str]) -> bool:
     """Tell whether an import asked for something of the checkouts that were not there.
 
-    A checkout brings the modules in those of its directories that are on Python's path, and all files below it but the
-    metadata of its distribution, which is registered before.
+    A checkout brings all files below it but the metadata of its distribution, which is registered before; and modules:
+    those in its directories that are on Python's path. Where none is, an importer of a build backend may find them, so
+    whatever lies in it or one directory further down counts.
     """
     searched = [entry for entry in search_path if _inside(entry, record["absent"])]
-    brought = {name.partition(".")[0] for entry in searched for name in tree.names(entry)}
+    folders = list(searched)
+    for checkout in record["absent"]:
+        if not any(_inside(entry, [checkout]) for entry in searched):
+            folders += [checkout, *(f"{checkout}/{name}" for name in tree.names(checkout))]
+    brought = {name.partition(".")[0] for folder in folders for name in tree.names(folder)}
     if not brought.isdisjoint(record["modules"]):
         return True
     return any(not _registered(path, searched) for path in record["opened"])
@@ -107,7 +127,7 @@ def _registered(path: str, searched: Sequence[str]) -> bool:
     return False
 
 
-def _unseen(words: str, absent: Iterable[str]) -> bool:
+def _may_have_asked(words: str, absent: Iterable[str]) -> bool:
     """Tell whether a program that was started may have asked for what nobody saw: another Python, or one with a path.
 
     What else imports start (ldconfig and gcc to find a library, uname, git) looks for no modules.

@@ -43,8 +43,8 @@ def gather(
     tell is None. `bytecode` is a folder outside of the image, where what one program compiles is kept for the others;
     `limit` is the time in seconds that one import may take, `own` a path of ours that is no leftover.
     Files are looked at before anything is imported, since imports leave files. NPUs compute only where that was asked
-    for, there is one, and the host's driver is there. `ahead` is what `import_ahead` returned in the build: what
-    it shows to import is not imported again.
+    for, there is one, and the host's driver is there. `ahead` is what `import_ahead` returned before the last
+    source came: the names in it that no later source could have changed are not imported again.
     """
     python = python_facts(tree, image)
     folders = list(python["paths"])
@@ -103,7 +103,7 @@ def gather(
             stubs = [] if facts["driver"] else stub_folders(tree, image, facts["machine"])
             facts["stubs"] = stubs
             names = entry_points(image, found)
-            known = imported_ahead(tree, ahead, circumstances(program, empty, stubs)) if ahead else set()
+            known = imported_ahead(tree, ahead, circumstances(program, empty, stubs), image) if ahead else set()
             done = imports(program, [name for name in names if name not in known], empty, bytecode, stubs, limit, jobs)
             facts["imports"] = {name: done.get(name) or dict(IMPORTED) for name in names}
             facts["imported_ahead"] = [name for name in names if name in known]

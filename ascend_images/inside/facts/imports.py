@@ -28,12 +28,14 @@ print("\\n" + sys.argv[1] + json.dumps(answers))
 
 # Where a package has no bytecode, as in images that are built without, each process would compile all of it again: what
 # one compiles is kept for the others outside of the image. Where it has, it is read as everybody reads it.
-_IMPORT_PROBE = """
+_BYTECODE = """
 import importlib, os, sys
 name = sys.argv[1]
 parts = name.split(".")
 if not any(os.path.isdir(os.path.join(place, parts[0], "__pycache__")) for place in sys.path):
     sys.pycache_prefix, sys.dont_write_bytecode = sys.argv[2], False
+"""
+_IMPORT = """
 for length in range(len(parts), 0, -1):
     module = ".".join(parts[:length])
     try:
@@ -47,30 +49,54 @@ for part in parts[length:]:
     found = getattr(found, part)
 """
 
-# In front of the one above: what it asks of the rest of the image. Python tells of files that are opened, directories
-# that are listed and programs that are started; an importer in front of all others is asked for each module.
+# Between those two: what it asks of the rest of the image. Python tells of files that are opened, directories
+# that are listed, libraries that are loaded and programs that are started; asking whether something is there is told by
+# what stands in for os.stat and its like, and an importer in front of all others is asked for each module. What was
+# imported when Python started counts as asked for. Nobody tells of what a library opens by itself.
 _RECORD = """
 import atexit, json, os, sys
 imported, mark = [], sys.argv[3]
-record = {"modules": set(), "opened": set(), "programs": set()}
+record = {"modules": {name.partition(".")[0] for name in sys.modules}, "opened": set(), "programs": set()}
+def opened(path):
+    try:
+        record["opened"].add("/" + os.path.abspath(os.fsdecode(path)).lstrip("/"))
+    except (TypeError, ValueError, OSError):
+        pass
 class Recorder:
     @staticmethod
     def find_spec(name, path=None, target=None):
         record["modules"].add(name.partition(".")[0])
+class Asking:
+    # Not a function: what takes it over as a method of a class must not get an object before the path.
+    def __init__(self, ask):
+        self.ask = ask
+    def __call__(self, path, *words, **named):
+        opened(path)
+        return self.ask(path, *words, **named)
 def hook(event, words):
-    if event in ("open", "os.listdir", "os.scandir"):
+    if event in ("open", "os.listdir", "os.scandir", "ctypes.dlopen"):
         if words and isinstance(words[0], (str, bytes)):
-            record["opened"].add(os.path.abspath(os.fsdecode(words[0])))
+            opened(words[0])
     elif event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"):
         record["programs"].add(repr(words[:3]))
     elif event in ("os.fork", "os.forkpty"):
         record["programs"].add("another python")
 def tell():
     told = {key: sorted(values.copy()) for key, values in record.items()}
+    # By a link as well as by its own name.
+    paths = {os.path.realpath(path) for path in told["opened"] if not path.startswith(sys.prefix + "/")}
+    told["opened"] = sorted(paths.union(told["opened"]))
     print("\\n" + mark + json.dumps({"imported": bool(imported), **told}))
 atexit.register(tell)
 sys.meta_path.insert(0, Recorder)
 sys.addaudithook(hook)
+for name in ("stat", "lstat", "access"):
+    ask = getattr(os, name)
+    asking = Asking(ask)
+    for able in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
+        if ask in able:
+            able.add(asking)
+    setattr(os, name, asking)
 """
 _RECORD_END = "imported.append(found)"
 
@@ -129,7 +155,7 @@ def imports(
     """
 
     def one(name: str) -> Facts:
-        ran = run([python, "-c", _IMPORT_PROBE, name, bytecode], cwd=place, env=env, limit=limit)
+        ran = run([python, "-c", _BYTECODE + _IMPORT, name, bytecode], cwd=place, env=env, limit=limit)
         stderr = "" if ran.ok else without_secrets(ran.stderr[-6000:]).replace(place, "(an empty directory)")
         return {"exit": ran.exit, "signal": ran.signal, "timed_out": ran.timed_out, "stderr": stderr}
 
@@ -153,6 +179,6 @@ def recorded_imports(
         record = json_object(marked(ran.stdout))
         return {**record, "imported": record["imported"] and ran.ok} if record else {}
 
-    program, env = _RECORD + _IMPORT_PROBE + _RECORD_END, import_environment(stubs)
+    program, env = _BYTECODE + _RECORD + _IMPORT + _RECORD_END, import_environment(stubs)
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         return {name: record for name, record in zip(names, pool.map(one, names)) if record}

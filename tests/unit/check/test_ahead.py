@@ -18,8 +18,11 @@ MODULES = {
     "plain": "import json, importlib.metadata\nassert list(importlib.metadata.distributions())",
     "asks": "import importlib.util\nTHERE = importlib.util.find_spec('later') is not None",
     "needs": "import later\nassert later.NAME == 'later'",
-    "reads": "import pathlib\nif pathlib.Path(__import__('os').environ['LATER'], 'later/data').exists(): pass\n"
-    "try:\n    open(__import__('os').environ['LATER'] + '/later/data')\nexcept OSError:\n    pass",
+    "reads": "import os\ntry:\n    open(os.environ['LATER'] + '/later/data')\nexcept OSError:\n    pass",
+    "exists": "import os, pathlib, shutil, sys, tempfile\nTHERE = os.path.isdir(os.environ['LATER'] + '/later/data')",
+    "path": "import os, pathlib\nTHERE = pathlib.Path(os.environ['LATER'], 'later/data').exists()",
+    "linked": "import os\nTHERE = os.access(os.environ['LATER'] + '-link/later/data', os.R_OK)",
+    "loads": "import ctypes, os\ntry:\n    ctypes.CDLL(os.environ['LATER'] + '/later/x.so')\nexcept OSError:\n    pass",
     "lists": "import os\nos.listdir(os.environ['LATER'])\nos.listdir(os.environ['LATER'] + '/later')",
     "fails": "raise ImportError('libx.so')",
     "starts": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import later'])",
@@ -40,6 +43,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "later").mkdir()
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}/lib:{tmp_path}/later")
     monkeypatch.setenv("LATER", f"{tmp_path}/later")
+    (tmp_path / "later-link").symlink_to(tmp_path / "later")
     layer = tmp_path / "layer"
     checkout = layer / str(tmp_path / "later").lstrip("/")
     for name, text in {"later/__init__.py": "NAME = 'later'\n", "later/data": "", "later/later.pth": "\xff",
@@ -84,14 +88,27 @@ def test_what_is_installed_beside_a_checkout_is_there_before_it(
 ) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     site = "usr/lib/site-packages"
-    files = {f"{site}/x.pth": "/x/src\n", f"{site}/x-1.dist-info/METADATA": "Name: x\n", "usr/bin/x": "run\n"}
+    files = {
+        f"{site}/x.pth": "import x\n/x/src\n/x/README\n/x/nowhere\n",
+        f"{site}/x-1.dist-info/METADATA": "Name: x\n",
+        "usr/bin/x": "run\n",
+    }
     for name, text in {**files, "x/src/x/__init__.py": "X = 1\n", "x/README": ""}.items():
         (tmp_path / "layer" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "layer" / name).write_text(text)
+    (tmp_path / "layer/x/src/docs").symlink_to("/x/README")
+    (tmp_path / "layer/x/src/data").symlink_to("..")
+    (tmp_path / "layer/x/src/old.egg-info").write_text("Name: old\n")
+    (tmp_path / f"layer/{site}/odd.pth").mkdir()
+    (tmp_path / f"layer/{site}/weights.pth").symlink_to("/nowhere")
     load("registered").write(tmp_path / "out", tmp_path / "layer", "/x")
     found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*")}
-    assert {name for name in found if (tmp_path / "out" / name).is_file()} == set(files)
-    assert {name for name in found if name.startswith("x")} == {"x", "x/src", "x/src/x"}
+    names = {"x/src/docs", "x/src/data", "x/src/old.egg-info"}
+    assert {name for name in found if (tmp_path / "out" / name).is_file()} == {*files, *names}
+    assert {name for name in found if name.startswith("x")} == {"x", "x/src", "x/src/x", *names}
+    # A link can be copied onto a file, not onto a folder.
+    assert not any((tmp_path / "out" / name).is_symlink() for name in names)
+    assert (tmp_path / "out/x/src/old.egg-info").read_text() == "Name: old\n"
     assert (tmp_path / "out/usr/bin/x").read_text() == "run\n"
 
 
@@ -100,10 +117,10 @@ def test_what_asks_for_nothing_of_a_source_to_come_is_not_imported_again(
 ) -> None:
     done = ahead(list(MODULES), "later")
     assert sorted(done["imports"]) == ["finds", "plain"]
-    assert sorted(done["left"]) == ["asks", "lists", "needs", "reads"]
+    assert sorted(done["left"]) == ["asks", "exists", "linked", "lists", "loads", "needs", "path", "reads"]
     comes(place)
     now = check.circumstances(sys.executable, str(place), [])
-    assert check.imported_ahead(check.Tree(), done, {**now, "python": done["circumstances"]["python"]}) == {
+    assert check.imported_ahead(check.Tree(), done, {**now, "python": done["circumstances"]["python"]}, {}) == {
         "finds",
         "plain",
     }
@@ -127,7 +144,39 @@ def test_a_source_that_brings_more_than_was_said_makes_its_names_be_asked_again(
     assert list(done["imports"]) == ["plain"]
     comes(place)
     (place / "later/more.py").write_text("")
-    assert check.imported_ahead(check.Tree(), done, done["circumstances"]) == set()
+    assert check.imported_ahead(check.Tree(), done, done["circumstances"], {}) == set()
+
+
+def test_a_source_that_is_not_on_the_path_brings_its_module_and_whatever_lies_near_its_top(
+    check: SimpleNamespace, place: Path, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that an importer of its own finds, which some build backends register: its module's name is told."""
+    monkeypatch.setenv("PYTHONPATH", f"{place}/lib")
+    for name in ("deep", "far"):
+        (place / f"lib/{name}.py").write_text(f"try:\n    import {name}er\nexcept ImportError:\n    pass\n")
+    done = ahead(["plain", "asks", "deep", "far"], "other")
+    assert sorted(done["imports"]) == ["asks", "deep", "far", "plain"]
+    (place / "other/src/deeper").mkdir(parents=True)
+    (place / "other/one/two/farer").mkdir(parents=True)
+    now = done["circumstances"]
+    assert check.imported_ahead(check.Tree(), done, now, {}) == {"asks", "far", "plain"}
+    sources = [{"path": str(place / "other"), "module": "farer.x"}]
+    assert check.imported_ahead(check.Tree(), done, now, {"sources": sources}) == {"asks", "plain"}
+
+
+def test_while_the_loader_looks_into_a_checkout_to_come_nothing_is_known(
+    place: Path, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/usr/lib:{place}/later/lib")
+    before = ahead(["plain"], "later")
+    assert (before["imports"], before["left"]) == ({}, ["plain"])
+    comes(place)
+    assert list(ahead([], before=before)["imports"]) == ["plain"]
+
+
+def test_what_python_starts_with_counts_as_asked_for(place: Path, ahead: Ahead) -> None:
+    (place / "later/sitecustomize.py").touch()
+    assert ahead(["plain"], "later")["left"] == ["plain"]
 
 
 @pytest.mark.parametrize("change", ["python", "path", "environment"])
@@ -136,8 +185,8 @@ def test_in_other_circumstances_nothing_is_known(
 ) -> None:
     done = ahead(["plain"], "later")
     now = {**done["circumstances"], change: type(done["circumstances"][change])()}
-    assert check.imported_ahead(check.Tree(), done, now) == set()
-    assert check.imported_ahead(check.Tree(), {**done, "circumstances": now}, now) == (
+    assert check.imported_ahead(check.Tree(), done, now, {}) == set()
+    assert check.imported_ahead(check.Tree(), {**done, "circumstances": now}, now, {}) == (
         set() if change == "path" else {"plain"}
     )
     monkeypatch.setenv("MORE", "1")
@@ -150,6 +199,9 @@ def test_variables_that_every_process_has_of_its_own_are_no_circumstances(
     before = check.circumstances(sys.executable, str(place), [])
     monkeypatch.setenv("HOSTNAME", "other")
     monkeypatch.setenv("SHLVL", "7")
+    # The engine gives a proxy in both forms.
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example.invalid")
+    monkeypatch.setenv("http_proxy", "http://proxy.example.invalid")
     assert check.circumstances(sys.executable, str(place), []) == before
 
 

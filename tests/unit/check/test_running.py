@@ -343,5 +343,6 @@ def test_a_whole_run_on_this_machine_gathers_everything_and_changes_nothing(tmp_
 
 
 def test_importing_the_probes_by_hand_compiles(check: SimpleNamespace) -> None:
-    for program in (check._PYTHON_PROBE, check._ORIGIN_PROBE, check._IMPORT_PROBE, check._TELL):
+    recorded = check._BYTECODE + check._RECORD + check._IMPORT + check._RECORD_END
+    for program in (check._PYTHON_PROBE, check._ORIGIN_PROBE, recorded, check._TELL):
         ast.parse(textwrap.dedent(program), feature_version=(3, 9))

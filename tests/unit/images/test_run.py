@@ -148,7 +148,8 @@ def test_the_next_job_is_asked_for_at_the_beginning_and_whenever_one_has_ended(t
     run_next(next_job, view=Seen(), on_end=lambda end: not ended.append(end.job.name))  # type: ignore[func-returns-value]
     assert sorted(ended) == ["a", "b", "c"]
     assert asked[:3] == ["", "", ""]
-    assert len(asked[3]) == 1
+    # The other may have ended as well by then.
+    assert asked[3] in ("a", "b", "ab", "ba")
 
 
 def test_what_there_is_to_tell_of_a_job_is_the_first_line_of_its_log(tmp_path: Path) -> None:
