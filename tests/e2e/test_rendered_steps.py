@@ -492,7 +492,7 @@ def test_a_source_that_cannot_be_built_shows_its_own_words_and_the_line(builder:
     (tmp_path / "setup.py").write_text("raise SystemExit('boom: cannot build this')\n")
     told = refused(builder, builder.variant, "install-alpha", contexts={"src-alpha": str(tmp_path)})
     assert "boom: cannot build this" in told
-    assert "failed (1): /build/uv pip install" in told
+    assert re.search(r"failed \(1\): .*/build/uv pip install", told)
     assert "in install_editable, line" in told
 
 

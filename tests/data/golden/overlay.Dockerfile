@@ -168,7 +168,8 @@ take_source() {
 # Compat mode: by default a checkout in / with the package's name hides the package from whoever stands in /.
 # uv starts Python for each question to a build backend: what one compiles is kept for the others, outside of the image.
 install_editable() {
-  env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=/build/bytecode /build/uv pip install --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
+  PYTHONDONTWRITEBYTECODE="" PYTHONPYCACHEPREFIX=/build/bytecode /build/uv pip install \
+    --quiet --no-config --offline --no-cache --no-deps --no-build-isolation \
     --python "$(command -v python3)" --prefix "/out/root$(python_prefix)" \
     --config-settings editable_mode=compat --editable "$1"
 }
