@@ -54,8 +54,6 @@ VARIANTS = ("a2", "a3", "310p", "a5")
 SOURCES = {"vllm": ("bench_vllm", "vllm@v0.18.0"), "ms-swift": ("bench_swift", "ms-swift@v4.4.1")}
 #: The file of that list which its package says as its own demands.
 REQUIREMENTS = {"vllm": "common.txt", "ms-swift": "framework.txt"}
-#: The repository of the stack in `tests/data/bench/versions.toml`.
-IMAGES = "ascend-images-bench/bench"
 #: What can be measured, in the order in which it is.
 STEPS = ("usual", "gzip", "zstd", "four")
 _IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]
@@ -314,9 +312,10 @@ def build_ours(made: Bench, host: str, names: tuple[str, ...], compression: str 
     return seconds, records[0].bytes or 0
 
 
-def import_everything(host: str) -> None:
+def import_everything(made: Bench, host: str) -> None:
     """Let the image check itself once more: a rebuild imports what its source could have changed, a container all."""
-    (image,) = docker("--host", host, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", IMAGES).split()
+    repository = made.selection.variants[0].repository
+    (image,) = docker("--host", host, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", repository).split()
     docker("--host", host, "run", "--rm", "--network=none", image, "python3", "/opt/ascend-images/check.py")
 
 
@@ -334,7 +333,7 @@ def measure(made: Bench, steps: tuple[str, ...]) -> Measured:
             found.seconds["gzip"], found.bytes["gzip"] = told("gzip", build_ours(made, host, VARIANTS[:1]))
             commit(made.checkouts["ms-swift"], f"changed at {time.time()}")
             found.seconds["again"], _ = told("again", build_ours(made, host, VARIANTS[:1]))
-            import_everything(host)
+            import_everything(made, host)
     if "zstd" in steps:
         with empty_engine(made, VARIANTS[:1]) as host:
             found.seconds["zstd"], found.bytes["zstd"] = told("zstd", build_ours(made, host, VARIANTS[:1], "zstd"))

@@ -15,6 +15,7 @@ from ascend_images.images.image_json import entrypoint, pins_digest
 from ascend_images.images.indexes import uv_project
 from ascend_images.images.stages import STAGE_NAME
 from ascend_images.images.uv_tool import UV_REQUIREMENT
+from ascend_images.inside.facts.imports import entry_points
 from ascend_images.pins.cann_layout import INSTALL_ROOT, TOOLKIT_SCRIPT, cann_layout
 from ascend_images.pins.texts import text_faults
 from ascend_images.pins.variant import IMAGE_FOLDER, Checkout, RunFile, Variant
@@ -144,7 +145,7 @@ def view_of(variant: Variant, library: Mapping[str, str]) -> View:
         folders=_folders(variant),
         env=tuple(f"{_checked(key, 'env')}={_quoted(value, kernel=True)}" for key, value in variant.env.items()),
         workdir=_checked_path("workdir", variant.workdir) if variant.workdir else "",
-        entry_points=_further(_entry_points(variant)),
+        entry_points=_further(entry_points({"checks": variant.checks}, [{"name": name} for name in variant.packages])),
         entrypoint=json.dumps(entrypoint(variant)),
         labels=tuple(f"{key}={_quoted(value)}" for key, value in labels(variant).items()),
         library=library,
@@ -267,9 +268,7 @@ def _source(variant: Variant, source: Checkout) -> SourceView:
         editable=source.install == "editable",
         compiles=source.compiles and source.install == "editable",
         environment=_assignments(environment, f"sources.{source.name}.env"),
-        entry_points=_further(
-            ([source.module] if source.module and source.install != "none" else []) + [*source.checks]
-        ),
+        entry_points=_further(entry_points({"sources": [msgspec.to_builtins(source)]}, [])),
     )
 
 
@@ -337,15 +336,9 @@ def _folders(variant: Variant) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"/out/root{path}" for path in missing if path != "/"))
 
 
-def _entry_points(variant: Variant) -> tuple[str, ...]:
-    """Return the entry points that are no source's."""
-    torch = (name for name in ("torch", "torch_npu") if name in variant.packages)
-    return (*torch, *variant.checks)
-
-
 def _further(words: Iterable[str]) -> str:
-    """Return words for a shell, each once and with a blank before it."""
-    return "".join(f" {shlex.quote(word)}" for word in dict.fromkeys(words) if word)
+    """Return words for a shell, each with a blank before it."""
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 def _assignments(environment: Mapping[str, str], where: str) -> str:

@@ -11,16 +11,22 @@ import stat
 LARGEST = 64 << 20
 
 
+def open_regular(path: str) -> int:
+    """Return a descriptor of a regular file, to be closed; raises OSError for anything else, a pipe or a device too."""
+    # Without O_NONBLOCK, opening a pipe waits for somebody who writes.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is no regular file")
+    return descriptor
+
+
 def read_regular(path: str, limit: int = LARGEST) -> bytes:
     """Return what is in a regular file of at most `limit` bytes; raises OSError for any other, a pipe or a device too.
 
     Files under /proc say that they are empty, so that what is read counts and not what the file says of itself.
     """
-    # Without O_NONBLOCK, opening a pipe waits for somebody who writes.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is no regular file")
+    with open(open_regular(path), "rb") as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise OSError(f"{path} is larger than {limit} bytes")

@@ -19,12 +19,11 @@ from ..process import run
 from ..tree import Tree
 from ..words import MARK, OWN_VARIABLES, Facts, entries, json_object, marked
 from .cann import driver_present, stub_folders
+from .distributions import METADATA
 from .elf import elf_machine
 from .environment import given_by_engine
 from .imports import import_environment, recorded_imports
 
-#: What of a distribution lies on Python's path: it is there before its checkout is.
-_METADATA = (".egg-info", ".dist-info")
 #: What `import_ahead` returns, and of which kind each part is.
 AHEAD = {"circumstances": dict, "imports": dict, "left": list}
 _PATH_PROBE = 'import json, sys; print("\\n" + sys.argv[1] + json.dumps({"path": sys.path}))'
@@ -123,7 +122,7 @@ def _registered(path: str, searched: Sequence[str]) -> bool:
     while path != "/":
         path, inner = posixpath.dirname(path), path
         if path in searched:
-            return inner.endswith(_METADATA)
+            return inner.endswith(METADATA)
     return False
 
 

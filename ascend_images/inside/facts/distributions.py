@@ -11,12 +11,11 @@ import mmap
 import os
 import posixpath
 import re
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..answers import of_cann
-from ..tree import Tree
+from ..tree import Tree, open_regular
 from ..words import FEW, Facts, canonical, json_object
 
 
@@ -28,6 +27,8 @@ class Recorded(NamedTuple):
     size: int | None = None
 
 
+#: How the name of what describes a distribution ends; it lies in a directory of Python's path.
+METADATA = (".dist-info", ".egg-info")
 #: Bytes of a METADATA: it may hold a whole README.
 _METADATA_LIMIT = 8 << 20
 
@@ -46,7 +47,7 @@ def distributions(
     jobs: list[Recorded] = []
     for folder in folders:
         for name in tree.names(folder):
-            if name.endswith((".dist-info", ".egg-info")) and name[0] not in "~.":
+            if name.endswith(METADATA) and name[0] not in "~.":
                 found.append(one_distribution(tree, folder, name))
     for _, files in found:
         jobs.extend(file for file in files if file.digest and not file.path.endswith(exempt))
@@ -144,15 +145,11 @@ def file_is(tree: Tree, file: Recorded) -> bool | None:
     hasher = hashlib.new(method)
     place = tree.at(file.path)
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody who writes.
-        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_regular(place)
     except OSError:
         return not os.path.isfile(place)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return True
-        if file.size is not None and found.st_size != file.size:
+        if file.size is not None and os.fstat(descriptor).st_size != file.size:
             return False
         while block := os.read(descriptor, 1 << 20):
             hasher.update(block)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..process import run
+from ..process import Ran, run
 from ..words import MARK, Facts, canonical, entries, json_object, last_line, marked, without_secrets
 
 _ORIGIN_PROBE = """
@@ -146,6 +146,20 @@ def import_environment(stubs: Sequence[str]) -> dict[str, str]:
     return env
 
 
+def _ran_each(
+    program: str, words: Sequence[str], python: str, names: Sequence[str], place: str, stubs: Sequence[str],
+    limit: float, jobs: int,
+) -> Iterator[tuple[str, Ran]]:  # fmt: skip
+    """Yield each name with how a program of ours ended that imports it, in a process of its own, `jobs` at a time."""
+    env = import_environment(stubs)
+
+    def one(name: str) -> Ran:
+        return run([python, "-c", program, name, *words], cwd=place, env=env, limit=limit)
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+        yield from zip(names, pool.map(one, names))
+
+
 def imports(
     python: str, names: Sequence[str], place: str, bytecode: str, stubs: Sequence[str], limit: float, jobs: int
 ) -> Facts:
@@ -154,14 +168,12 @@ def imports(
     `bytecode` is a folder outside of the image for what is compiled.
     """
 
-    def one(name: str) -> Facts:
-        ran = run([python, "-c", _BYTECODE + _IMPORT, name, bytecode], cwd=place, env=env, limit=limit)
+    def end(ran: Ran) -> Facts:
         stderr = "" if ran.ok else without_secrets(ran.stderr[-6000:]).replace(place, "(an empty directory)")
         return {"exit": ran.exit, "signal": ran.signal, "timed_out": ran.timed_out, "stderr": stderr}
 
-    env = import_environment(stubs)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-        return dict(zip(names, pool.map(one, names)))
+    each = _ran_each(_BYTECODE + _IMPORT, [bytecode], python, names, place, stubs, limit, jobs)
+    return {name: end(ran) for name, ran in each}
 
 
 def recorded_imports(
@@ -170,15 +182,13 @@ def recorded_imports(
     """Import as `imports` does; return what each name has asked for, without those that ended too early to tell.
 
     `imported` says whether it imported. `modules` are the first parts of the names of all modules that were looked up,
-    found or not; `opened` the files that were opened and the directories that were listed; `programs` the words of
-    what was started.
+    found or not; `opened` the files that were opened or asked for and the directories that were listed; `programs` the
+    words of what was started.
     """
-
-    def one(name: str) -> Facts:
-        ran = run([python, "-c", program, name, bytecode, MARK], cwd=place, env=env, limit=limit)
+    program = _BYTECODE + _RECORD + _IMPORT + _RECORD_END
+    records: Facts = {}
+    for name, ran in _ran_each(program, [bytecode, MARK], python, names, place, stubs, limit, jobs):
         record = json_object(marked(ran.stdout))
-        return {**record, "imported": record["imported"] and ran.ok} if record else {}
-
-    program, env = _BYTECODE + _RECORD + _IMPORT + _RECORD_END, import_environment(stubs)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-        return {name: record for name, record in zip(names, pool.map(one, names)) if record}
+        if record:
+            records[name] = {**record, "imported": record["imported"] and ran.ok}
+    return records
